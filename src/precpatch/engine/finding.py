@@ -1,0 +1,46 @@
+"""A Finding: what becomes of one mention, by which rule, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from precpatch.languages.mention import Mention
+from precpatch.patch.edits import Edit
+
+VERDICTS = ("rewrite", "unsafe-rewrite", "report", "keep", "suppressed")
+
+REWRITE, UNSAFE, REPORT, KEEP, SUPPRESSED = VERDICTS
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The verdict on one Mention.
+
+    Attributes:
+        rule: id of the rule that decided; "" where no rule claims the mention.
+        mention: the place.
+        verdict: one of ``VERDICTS``. "unsafe-rewrite" is a fix that is only made with ``--unsafe``.
+        severity: "error" (stops or corrupts a run), "warning" or "info".
+        message: why, in one sentence for a person.
+        after: the source text that replaces ``mention.text``, for a rewrite.
+        edits: the fix, all or nothing, in one or more places.
+        override: the Hydra override that would do the same, where a key reaches it.
+        group: findings with the same group change together or not at all.
+    """
+
+    rule: str
+    mention: Mention
+    verdict: str
+    severity: str
+    message: str
+    after: str | None = None
+    edits: tuple[Edit, ...] = ()
+    override: str | None = None
+    group: str | None = None
+
+    @property
+    def action(self) -> str:
+        """The word of the JSON contract: "rewrite", "report" or "keep"."""
+        if self.verdict == UNSAFE:
+            return REPORT
+        return KEEP if self.verdict == SUPPRESSED else self.verdict
