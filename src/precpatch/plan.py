@@ -8,15 +8,8 @@ from pathlib import Path
 
 from precpatch.engine.finding import Finding
 from precpatch.gpu.target import Target
+from precpatch.notes import FileNote
 from precpatch.patch.edits import PatchSet
-
-
-@dataclass(frozen=True, slots=True)
-class FileNote:
-    """A file that was not read, or not read in full, and why."""
-
-    path: str
-    message: str
 
 
 @dataclass(frozen=True)

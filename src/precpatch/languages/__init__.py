@@ -1,0 +1,23 @@
+"""The readers, one a language, found by a file's suffix."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import PurePosixPath
+
+from precpatch.languages.base import Language
+
+
+@cache
+def languages() -> dict[str, Language]:
+    """Suffix -> the reader for it."""
+    from precpatch.languages.python import PythonLanguage
+    from precpatch.languages.yaml import YamlLanguage
+
+    readers: tuple[Language, ...] = (PythonLanguage(), YamlLanguage())
+    return {suffix: reader for reader in readers for suffix in reader.suffixes}
+
+
+def language_of(path: str) -> Language | None:
+    """The reader for a file, by the suffix of its name."""
+    return languages().get(PurePosixPath(path).suffix)

@@ -31,8 +31,12 @@ class Language(Protocol):
         """Whether the bytes can hold a mention at all: a cheap filter before any parsing."""
         ...
 
-    def read(self, source: SourceFile) -> list[Mention]:
+    def read(self, source: SourceFile, text: bool = False) -> list[Mention]:
         """Every mention in the file, in order of position.
+
+        Args:
+            source: the file.
+            text: also list words that decide nothing: in comments, docstrings, messages and longer text.
 
         Raises:
             ReadError: the file does not parse.

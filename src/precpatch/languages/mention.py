@@ -6,6 +6,7 @@ A reader states facts in a Mention; it takes no decision. The rules decide.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from precpatch.languages.source import SourceFile
 
@@ -79,7 +80,7 @@ class Mention:
     follows: tuple[int, ...] = ()
 
 
-def place(source: SourceFile, start: int, end: int) -> dict[str, object]:
+def place(source: SourceFile, start: int, end: int) -> dict[str, Any]:
     """The position fields of a Mention whose text is the characters ``start`` to ``end`` of the source's text."""
     line, column = source.position(start)
     end_line, end_column = source.position(end)

@@ -59,6 +59,10 @@ class SourceFile:
         end = self.line_starts[line] if line < len(self.line_starts) else len(self.text)
         return self.text[start:end].rstrip("\r\n")
 
+    def lines_with(self, pattern: re.Pattern[str]) -> frozenset[int]:
+        """The numbers (from 1) of the lines in which ``pattern`` matches."""
+        return frozenset(bisect_right(self.line_starts, match.start()) for match in pattern.finditer(self.text))
+
     @cached_property
     def _one_byte_each(self) -> bool:
         return len(self.text) == len(self.data) - self.bom

@@ -1,0 +1,7 @@
+"""``python -m precpatch``."""
+
+import sys
+
+from precpatch.cli.main import run
+
+sys.exit(run())

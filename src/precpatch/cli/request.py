@@ -1,0 +1,81 @@
+"""From what the user typed to a Plan."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from precpatch.config import Settings
+    from precpatch.plan import Plan
+
+Option = str | bool | list[str] | list[Path] | None
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request: where to look and with which settings.
+
+    Attributes:
+        root: the folder that every reported path is relative to.
+        paths: the files and folders to look at.
+        settings: the settings file of ``root`` with the command line over it.
+        typed: the paths and options as they were typed, to suggest the next command.
+    """
+
+    root: Path
+    paths: tuple[Path, ...]
+    settings: Settings
+    typed: tuple[str, ...] = ()
+
+    def plan(self, show_text: bool = False) -> Plan:
+        """Find everything and decide; ``show_text`` also lists mentions in comments and other text."""
+        from precpatch.gpu.resolve import resolve_target
+        from precpatch.session import plan
+
+        settings = self.settings
+        target = resolve_target(settings.target, settings.dtype, settings.attention)
+        return plan(self.root, self.paths, target, settings, show_text=show_text)
+
+    def undo(self) -> str:
+        """The command that takes an apply back, quoted for a shell."""
+        place = self.paths[0] if len(self.paths) == 1 and self.paths[0].is_dir() else self.root
+        return shlex.join(["precpatch", "revert", *([] if place == Path() else [str(place)])])
+
+    def command(self, name: str) -> str:
+        """The command ``name`` with the same paths and options, quoted for a shell."""
+        return shlex.join(["precpatch", name, *self.typed])
+
+
+def read_request(paths: Sequence[Path] | None, *, config: Path | None = None, **given: Option) -> Request:
+    """The request that the options of a command make.
+
+    Args:
+        paths: what the user named; the current folder where that is nothing.
+        config: the settings file that the user named.
+        **given: the options by the name of the setting; None, False and an empty list stand for "not given".
+
+    Raises:
+        UserError: a path is missing, or a setting is wrong.
+    """
+    from precpatch.config import load_settings
+    from precpatch.discover import find_root
+
+    places = tuple(paths or (Path(),))
+    root = find_root(places)
+    overrides = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items() if value}
+    typed = [str(path) for path in paths or ()]
+    for key, value in {**overrides, "config": config}.items():
+        typed += _as_typed(f"--{key}", value)
+    return Request(root, places, load_settings(root, overrides, config), tuple(typed))
+
+
+def _as_typed(option: str, value: object) -> list[str]:
+    """One option as words of a command line."""
+    if value is True:
+        return [option]
+    values = value if isinstance(value, tuple) else (value,)
+    return [word for item in values if item is not None for word in (option, str(item))]

@@ -1,0 +1,238 @@
+"""Deciding: every mention of a file ends in exactly one verdict, and every rewrite in checked edits.
+
+In three steps: the first rule that claims a mention gives its verdict; mentions that follow others (a check and the
+default it guards, an import and its uses) are settled with them; then the edits are made, and what cannot be written
+in one piece becomes a report.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from precpatch.engine.finding import KEEP, REPORT, REWRITE, SUPPRESSED, UNSAFE, Finding
+from precpatch.engine.rules import Match, Rule
+from precpatch.gpu.target import Target
+from precpatch.languages.base import Language
+from precpatch.languages.mention import ROLES, Mention
+from precpatch.languages.source import SourceFile
+from precpatch.patch.edits import Edit
+
+_IGNORE = re.compile(r"#\s*precpatch:\s*ignore(?:\[([\w\s,*-]+)\])?(?![\w-])")
+_IGNORE_FILE = re.compile(r"^\s*#\s*precpatch:\s*ignore-file\b", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What decides beside the mentions: the rules in order, the target, and whether unsafe fixes are made."""
+
+    rules: Sequence[Rule]
+    target: Target
+    unsafe: bool = False
+
+    def wanted(self, mention: Mention) -> str:
+        """The canonical value that the target wants in the mention's place."""
+        return self.target.attention if mention.kind == "attention" else self.target.dtype
+
+
+@dataclass
+class _Case:
+    """One mention on its way to a verdict."""
+
+    mention: Mention
+    rule: Rule | None
+    verdict: str
+    message: str
+    edits: tuple[Edit, ...] = ()
+    group: str | None = None
+
+
+def decide(policy: Policy, language: Language, source: SourceFile, mentions: Sequence[Mention]) -> list[Finding]:
+    """The finding of each mention, in the same order."""
+    cases = [_first_verdict(policy, source, mention) for mention in mentions]
+    _settle_followers(cases)
+    _settle_imports(cases)
+    _make_edits(policy, language, source, cases)
+    return [_finding(source, case) for case in cases]
+
+
+# --- the first verdict ---------------------------------------------------------------------------------------------
+
+
+def _first_verdict(policy: Policy, source: SourceFile, mention: Mention) -> _Case:
+    rule = next((rule for rule in policy.rules if claims(rule, policy, mention)), None)
+    if rule is None:
+        return _Case(mention, None, KEEP, f"kept: {ROLES.get(mention.role, mention.role)}")
+    message = _message(rule, policy, mention)
+    if _is_suppressed(source, mention, rule.id):
+        return _Case(mention, rule, SUPPRESSED, "suppressed by a comment")
+    if rule.action in {"report", "keep"}:
+        return _Case(mention, rule, rule.action, message)
+    if rule.safety == "unsafe" and not policy.unsafe:
+        return _Case(mention, rule, UNSAFE, f"{message} (a fix to review: --unsafe makes it)")
+    return _Case(mention, rule, REWRITE, message)
+
+
+def claims(rule: Rule, policy: Policy, mention: Mention) -> bool:
+    """Whether the rule is for this target and claims the mention."""
+    return any(_holds(match, policy, mention) for match in rule.matches) and all(
+        policy.target.ask(question) is answer for question, answer in rule.when
+    )
+
+
+def _holds(match: Match, policy: Policy, mention: Mention) -> bool:
+    for name, pattern in match.patterns:
+        value = getattr(mention, name)
+        if value is None or not pattern.match(value.lower()):
+            return False
+    if not match.facts <= mention.facts or match.without & mention.facts:
+        return False
+    if match.allows_target is None:
+        return True
+    return mention.allowed is not None and (policy.wanted(mention) in mention.allowed) is match.allows_target
+
+
+def _message(rule: Rule, policy: Policy, mention: Mention) -> str:
+    text = rule.message
+    values = {
+        "value": mention.value,
+        "key": mention.key or "",
+        "callee": mention.callee or "",
+        "dtype": policy.target.dtype,
+        "attention": policy.target.attention,
+        "target": policy.target.name,
+        "wanted": policy.wanted(mention),
+    }
+    for name, value in values.items():
+        text = text.replace("{" + name + "}", value)
+    return " ".join(text.split())
+
+
+def _is_suppressed(source: SourceFile, mention: Mention, rule: str) -> bool:
+    """``# precpatch: ignore`` or ``ignore[rule-id]`` on a line of the mention, or ``ignore-file`` anywhere."""
+    if "precpatch:" not in source.text:
+        return False
+    if _IGNORE_FILE.search(source.text):
+        return True
+    for line in range(mention.line, mention.end_line + 1):
+        match = _IGNORE.search(source.line_text(line))
+        if match and (match[1] is None or rule in re.split(r"[\s,]+", match[1].strip())):
+            return True
+    return False
+
+
+# --- mentions that change together ---------------------------------------------------------------------------------
+
+
+def _settle_followers(cases: list[_Case]) -> None:
+    """A mention that follows others acts only where one of them is rewritten, and then in one group with it."""
+    at = {case.mention.start: case for case in cases}
+    for case in cases:
+        if case.rule is None or not case.rule.follows or case.verdict != REWRITE or case.mention.role == "import":
+            continue
+        leaders = [at[start] for start in case.mention.follows if start in at and at[start].verdict == REWRITE]
+        if not leaders:
+            case.verdict = case.rule.otherwise
+            continue
+        _join(cases, [case, *leaders])
+
+
+def _join(cases: list[_Case], members: list[_Case]) -> None:
+    """Put the members, and all that are in a group with one of them, in one group."""
+    old = {member.group for member in members if member.group}
+    group = f"{members[0].mention.path}:{min(member.mention.start for member in members)}"
+    for case in cases:
+        if case.group in old and case.group is not None:
+            case.group = group
+    for member in members:
+        member.group = group
+
+
+def _settle_imports(cases: list[_Case]) -> None:
+    """``from torch import bfloat16 [as bf]`` changes with its uses: all of them, some of them, or none."""
+    at = {case.mention.start: case for case in cases}
+    for case in cases:
+        if case.mention.role != "import" or case.verdict != REWRITE:
+            continue
+        uses = [at[start] for start in case.mention.follows if start in at]
+        changing = [use for use in uses if use.verdict == REWRITE]
+        if not changing:
+            case.verdict, case.message = KEEP, "kept: no use of the name is rewritten"
+            continue
+        if len(changing) == len(uses) and "aliased" in case.mention.facts:
+            for use in changing:
+                use.verdict, use.message = KEEP, f"kept: follows the import on line {case.mention.line}"
+            continue
+        if len(changing) < len(uses):
+            case.mention = replace(case.mention, facts=case.mention.facts | {"mixed-import"})
+        _join(cases, [case, *changing])
+
+
+# --- edits ---------------------------------------------------------------------------------------------------------
+
+
+def _make_edits(policy: Policy, language: Language, source: SourceFile, cases: list[_Case]) -> None:
+    for case in cases:
+        if case.verdict in {REWRITE, UNSAFE} and case.rule is not None:
+            case.edits = _edits(policy, language, source, case.rule, case.mention)
+    _drop_unchanged(cases)
+    failed = {case.group or id(case) for case in cases if case.verdict == REWRITE and not case.edits}
+    for case in cases:
+        if case.verdict == REWRITE and (case.group or id(case)) in failed:
+            alone = case.group is None
+            case.verdict, case.edits = REPORT, ()
+            case.message += (
+                "; it cannot be rewritten in place" if alone else "; its group cannot be rewritten as a whole"
+            )
+
+
+def _drop_unchanged(cases: list[_Case]) -> None:
+    """An edit that changes nothing is no edit: the place says what the target wants already."""
+    for case in cases:
+        if case.edits and all(edit.old == edit.new for edit in case.edits):
+            case.verdict, case.edits, case.message = KEEP, (), "kept: says what the target wants already"
+
+
+def _edits(policy: Policy, language: Language, source: SourceFile, rule: Rule, mention: Mention) -> tuple[Edit, ...]:
+    value = {"dtype": policy.target.dtype, "attention": policy.target.attention}.get(rule.to, rule.to)
+    try:
+        if rule.action == "extend":
+            return language.extend(source, mention, value)
+        return language.rewrite(source, mention, value)
+    except ValueError:
+        return ()
+
+
+def _finding(source: SourceFile, case: _Case) -> Finding:
+    rule = case.rule
+    return Finding(
+        rule=rule.id if rule else "",
+        mention=case.mention,
+        verdict=case.verdict,
+        severity=rule.severity if rule and case.verdict != KEEP else "info",
+        message=case.message,
+        after=_after(source, case),
+        edits=case.edits,
+        override=_override(case),
+        group=case.group,
+    )
+
+
+def _after(source: SourceFile, case: _Case) -> str | None:
+    """The text that stands in the mention's place once its edits are made."""
+    if not case.edits or case.verdict not in {REWRITE, UNSAFE}:
+        return None
+    edit = case.edits[0]
+    return edit.new.decode(source.encoding, "replace")
+
+
+def _override(case: _Case) -> str | None:
+    """The Hydra override that would do the same, where the file is a whole trainer config."""
+    mention = case.mention
+    if case.verdict != REWRITE or "primary-config" not in mention.facts or not mention.key_path or not case.edits:
+        return None
+    if "[" in mention.key_path or mention.role not in {"value", "switch"}:
+        return None
+    value = case.edits[0].new.decode("utf-8", "replace").strip("'\"")
+    return f"++{mention.key_path}={value}"

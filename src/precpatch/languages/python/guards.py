@@ -1,0 +1,246 @@
+"""What the conditions around a place ask: has somebody asked for bfloat16, can the card do it, is it another device?
+
+``if dtype == "bf16": return torch.bfloat16`` is a converter: its bfloat16 is only reached when somebody asks for it.
+``if major >= 8`` asks the card. ``torch.cuda.is_bf16_supported()`` does neither: it is True on a Tesla P40, V100 and
+T4 since torch 2.3 because it counts emulation (torch/cuda/__init__.py; pytorch PR 129288 added
+``including_emulation=False``).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from precpatch.languages.python.tree import Ancestors, dotted, last_name, string
+from precpatch.languages.values import ATTENTION_NAMES, FLASH_ATTENTION, dtype_of
+
+_FLAG = re.compile(r"(?:use_|is_|enable_|enabled_|with_|do_|train_)?(bf16|bfloat16|brain_?float16)(?:_enabled)?")
+_BF16_LIST = re.compile(r"(?i)b(rain)?_?float(16)?s?_.*|bf16s?_.*|brain_names")
+_CAPABILITY = re.compile(r"(?i)capability|compute_cap|\bmajor\b|cuda_arch|sm_?version|device_arch")
+_PERMISSIVE = frozenset({"is_bf16_supported", "is_torch_bf16_gpu_available", "is_bf16_available"})
+_OTHER_DEVICE = re.compile(r"(?i)(^|[^a-z])(npu|ascend|hccl|hpu|hccs|xpu|mlu|musa|mps)([^a-z]|$)")
+
+
+@dataclass
+class Asked:
+    """What a test asks when it is true (``yes``) and when it is false (``no``), and the values it names.
+
+    The facts: ``asks-bf16``, ``asks-flash-attention``, ``asks-other`` (another dtype or implementation by name),
+    ``capability-guard``, ``permissive-guard``, ``strict-guard``, ``other-device``.
+    """
+
+    yes: set[str] = field(default_factory=set)
+    no: set[str] = field(default_factory=set)
+    values: set[str] = field(default_factory=set)
+
+    def add(self, other: Asked) -> None:
+        """Take over what another test asks."""
+        self.yes |= other.yes
+        self.no |= other.no
+        self.values |= other.values
+
+    def flipped(self) -> Asked:
+        """What ``not test`` asks."""
+        return Asked(self.no, self.yes, self.values)
+
+
+def asked_by(test: ast.AST, lists: dict[str, set[str]]) -> Asked:
+    """What a condition asks; ``lists`` maps the file's own lists of names to the values in them."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return asked_by(test.operand, lists).flipped()
+    if isinstance(test, ast.BoolOp):
+        asked = Asked()
+        for operand in test.values:
+            asked.add(asked_by(operand, lists))
+        return asked
+    if isinstance(test, ast.NamedExpr):
+        return asked_by(test.value, lists)
+    if isinstance(test, ast.Compare):
+        return _asked_by_compare(test, lists)
+    if isinstance(test, ast.Call):
+        return _asked_by_call(test)
+    return _asked_by_name(last_name(test) or "")
+
+
+def _asked_by_compare(test: ast.Compare, lists: dict[str, set[str]]) -> Asked:
+    asked = Asked()
+    positive = isinstance(test.ops[0], (ast.Eq, ast.Is, ast.In))
+    negative = isinstance(test.ops[0], (ast.NotEq, ast.IsNot, ast.NotIn))
+    for side in (test.left, *test.comparators):
+        values = values_in(side, lists)
+        asked.values |= values
+        facts = _facts_of(values)
+        if positive:
+            asked.yes |= facts
+        elif negative:
+            asked.no |= facts
+    if _CAPABILITY.search(ast.unparse(test)):
+        asked.yes.add("capability-guard")
+    for side in (test.left, *test.comparators):
+        word = string(side)
+        if word is not None and _OTHER_DEVICE.search(word):
+            (asked.yes if positive else asked.no).add("other-device")
+    return asked
+
+
+def _facts_of(values: set[str]) -> set[str]:
+    facts = set()
+    if "bfloat16" in values:
+        facts.add("asks-bf16")
+    if values & FLASH_ATTENTION:
+        facts.add("asks-flash-attention")
+    if values and not facts:
+        facts.add("asks-other")
+    return facts
+
+
+def values_in(node: ast.AST, lists: dict[str, set[str]]) -> set[str]:
+    """Canonical values that an expression names: a literal, a dtype object, a list of them, or a known list's name."""
+    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+        return set().union(*(values_in(element, lists) for element in node.elts)) if node.elts else set()
+    text = string(node)
+    if text is not None:
+        return {text} & ATTENTION_NAMES or ({found[0]} if (found := dtype_of(text)) else set())
+    name = dotted(node)
+    if name is None:
+        return set()
+    last = name.rpartition(".")[2]
+    if last in lists:
+        return lists[last]
+    found = dtype_of(last) if isinstance(node, ast.Attribute) else None
+    if found:
+        return {found[0]}
+    return {"bfloat16"} if _BF16_LIST.fullmatch(last) else set()
+
+
+def _asked_by_call(test: ast.Call) -> Asked:
+    name = last_name(test.func) or ""
+    if name in _PERMISSIVE:
+        strict = any(
+            keyword.arg == "including_emulation"
+            and isinstance(keyword.value, ast.Constant)
+            and keyword.value.value is False
+            for keyword in test.keywords
+        )
+        return Asked({"strict-guard" if strict else "permissive-guard"})
+    if name == "get" and test.args and (key := string(test.args[0])):
+        return _asked_by_name(key)
+    if name == "hasattr" and len(test.args) == 2 and (attribute := string(test.args[1])):
+        return _asked_by_name(attribute)
+    return _asked_by_name(name)
+
+
+def _asked_by_name(name: str) -> Asked:
+    if _FLAG.fullmatch(name.lower()):
+        return Asked({"asks-bf16"}, set(), {"bfloat16"})
+    if _CAPABILITY.search(name):
+        return Asked({"capability-guard"})
+    return Asked({"other-device"}) if _OTHER_DEVICE.search(name) else Asked()
+
+
+@dataclass
+class Guards:
+    """What all conditions around a place ask together.
+
+    Attributes:
+        facts: facts of the branches that the place is in; ``converter-else`` where it is what a chain of tests on
+            other names falls back to.
+        handled: canonical values that the innermost chain of tests names or answers with: what a converter knows.
+    """
+
+    facts: set[str] = field(default_factory=set)
+    handled: set[str] = field(default_factory=set)
+
+
+def guards_around(ancestors: Ancestors, node: ast.AST, lists: dict[str, set[str]]) -> Guards:
+    """Collect what is asked by every condition that the place ``node`` stands under."""
+    guards = Guards()
+    below = node
+    for parent in reversed(ancestors):
+        for test, branch, chain in _conditions(parent, below):
+            _take(guards, asked_by(test, lists), branch, chain, lists)
+        if isinstance(parent, ast.match_case):
+            _take_case(guards, parent, lists)
+        if isinstance(below, ast.Return):
+            _take_early_returns(guards, parent, below, lists)
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and below in parent.args.defaults:
+            break
+        below = parent
+    return guards
+
+
+def _conditions(parent: ast.AST, below: ast.AST) -> Iterator[tuple[ast.AST, str, ast.AST]]:
+    """The condition of ``parent`` that decides whether ``below`` is reached: (test, "yes" or "no", whole chain)."""
+    if isinstance(parent, ast.IfExp) and below is not parent.test:
+        yield parent.test, "yes" if below is parent.body else "no", parent
+    elif isinstance(parent, (ast.If, ast.While)) and below is not parent.test:
+        yield parent.test, "yes" if below in parent.body else "no", parent
+    elif isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.And):
+        for operand in parent.values[: parent.values.index(below)] if below in parent.values else ():
+            yield operand, "yes", parent
+
+
+def _take(guards: Guards, asked: Asked, branch: str, chain: ast.AST, lists: dict[str, set[str]]) -> None:
+    guards.facts |= asked.yes if branch == "yes" else asked.no
+    if branch == "no" and "asks-other" in asked.yes:
+        guards.facts.add("converter-else")
+    if asked.values or "asks-bf16" in asked.yes | asked.no:
+        guards.handled |= _handled(chain, lists)
+
+
+def _handled(chain: ast.AST, lists: dict[str, set[str]]) -> set[str]:
+    """Every dtype and implementation that a chain of branches tests for or answers with."""
+    found: set[str] = set()
+    for node in ast.walk(chain):
+        if isinstance(node, (ast.Attribute, ast.Constant, ast.Name)):
+            found |= values_in(node, lists)
+    return found
+
+
+def _take_case(guards: Guards, case: ast.match_case, lists: dict[str, set[str]]) -> None:
+    values: set[str] = set()
+    for node in ast.walk(case.pattern):
+        if isinstance(node, ast.MatchValue):
+            values |= values_in(node.value, lists)
+    guards.facts |= _facts_of(values)
+    guards.handled |= values
+
+
+def _take_early_returns(guards: Guards, block: ast.AST, last: ast.Return, lists: dict[str, set[str]]) -> None:
+    """``if x == "fp16": return a`` before the place makes it what the chain falls back to."""
+    body = getattr(block, "body", None)
+    if not isinstance(body, list) or last not in body:
+        return
+    for statement in body[: body.index(last)]:
+        if isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Return):
+            asked = asked_by(statement.test, lists)
+            guards.facts |= asked.no - {"capability-guard"}
+            if asked.values:
+                guards.handled |= _handled(statement, lists) | _handled(last, lists)
+                if "asks-other" in asked.yes:
+                    guards.facts.add("converter-else")
+
+
+def is_other_device(module: ast.Module, path: str) -> bool:
+    """Whether the whole file is for a device that is not CUDA: by its imports, a guard at its top, or its path's words.
+
+    An unguarded ``import torch_npu`` fails on any other machine, and so does ``if not is_npu_available(): raise``.
+    """
+    if any(_OTHER_DEVICE.search(part) for part in re.split(r"[/_.\-]", path)):
+        return True
+    for statement in module.body:
+        if isinstance(statement, ast.Import) and any(_device_module(alias.name) for alias in statement.names):
+            return True
+        if isinstance(statement, ast.ImportFrom) and _device_module(statement.module or ""):
+            return True
+        if isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Raise):
+            asked = asked_by(statement.test, {})
+            if "other-device" in asked.no:
+                return True
+    return False
+
+
+def _device_module(name: str) -> bool:
+    return name.partition(".")[0] in {"torch_npu", "vllm_ascend", "mindspeed", "torch_xla", "habana_frameworks"}

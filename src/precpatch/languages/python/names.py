@@ -1,0 +1,129 @@
+"""What the names of a file stand for: aliases of torch, imported dtypes, names that something else shadows."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from precpatch.languages.python.tree import FUNCTIONS, Ancestors, Tree
+
+_IMPORT = re.compile(r"\bimport\b")
+
+DTYPE_ATTRIBUTES = {
+    "bfloat16": "bfloat16",
+    "float16": "float16",
+    "half": "float16",
+    "float32": "float32",
+    "float": "float32",
+}
+"""Attributes of the torch module that are dtypes of interest -> canonical name."""
+
+
+@dataclass(frozen=True)
+class ImportedDtype:
+    """``from torch import NAME [as LOCAL]``: the statement, its alias node and the local name."""
+
+    statement: ast.ImportFrom
+    alias: ast.alias
+    local: str
+    value: str
+
+
+class Names:
+    """The names of one file, looked up from a place in its tree."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._bound: dict[int, frozenset[str]] = {}
+        self.torch: set[str] = set()
+        self.functions: dict[str, str] = {}
+        self.dtypes: dict[str, ImportedDtype] = {}
+        for node, _ in tree.walk(tree.source.lines_with(_IMPORT)):
+            if isinstance(node, ast.Import):
+                self._import(node)
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                self._import_from(node)
+
+    def _import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            if alias.name == "torch" or (alias.name.startswith("torch.") and not alias.asname):
+                self.torch.add(alias.asname or "torch")
+            elif alias.asname:
+                self.functions[alias.asname] = alias.name
+
+    def _import_from(self, node: ast.ImportFrom) -> None:
+        for alias in node.names:
+            local = alias.asname or alias.name
+            if node.module == "torch" and alias.name in DTYPE_ATTRIBUTES:
+                self.dtypes[local] = ImportedDtype(node, alias, local, DTYPE_ATTRIBUTES[alias.name])
+            else:
+                self.functions[local] = f"{node.module}.{alias.name}"
+
+    def is_torch(self, node: ast.AST, ancestors: Ancestors) -> bool:
+        """Whether the expression is the torch module, seen from under ``ancestors``.
+
+        A bare ``torch`` that the file binds nowhere (a star import, a snippet) counts as the module.
+        """
+        if not isinstance(node, ast.Name):
+            return False
+        if node.id not in self.torch and not (node.id == "torch" and "torch" not in self._bound_anywhere):
+            return False
+        return not self.is_shadowed(node.id, ancestors)
+
+    def imported_dtype(self, node: ast.AST, ancestors: Ancestors) -> ImportedDtype | None:
+        """The import that a name such as ``bf`` goes back to, if it is a dtype of torch."""
+        if not isinstance(node, ast.Name) or isinstance(node.ctx, ast.Store):
+            return None
+        found = self.dtypes.get(node.id)
+        return found if found and not self.is_shadowed(node.id, ancestors) else None
+
+    def is_shadowed(self, name: str, ancestors: Ancestors) -> bool:
+        """Whether a function around the place binds ``name`` to something that is not an import."""
+        return any(name in self._bindings(node) for node in ancestors if isinstance(node, FUNCTIONS))
+
+    def _bindings(self, function: ast.AST) -> frozenset[str]:
+        key = id(function)
+        if key not in self._bound:
+            self._bound[key] = _bindings_of(function)
+        return self._bound[key]
+
+    @cached_property
+    def _bound_anywhere(self) -> frozenset[str]:
+        """Every name that is bound at module level by something other than an import."""
+        return _bindings_of(self._tree.module)
+
+    def full_name(self, name: str | None) -> str | None:
+        """A dotted name with its first part replaced by what it was imported from."""
+        if name is None:
+            return None
+        first, dot, rest = name.partition(".")
+        if first in self.torch:
+            first = "torch"
+        return self.functions.get(first, first) + dot + rest
+
+
+def _bindings_of(scope: ast.AST) -> frozenset[str]:
+    """Names that a function or module binds itself: parameters, assignments, loops, ``with``; imports take them out."""
+    names: set[str] = set()
+    imported: set[str] = set()
+    arguments = getattr(scope, "args", None)
+    if isinstance(arguments, ast.arguments):
+        every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+        names.update(argument.arg for argument in every if argument)
+    body = scope.body if isinstance(scope.body, list) else [scope.body]  # type: ignore[attr-defined]
+    stack: list[ast.AST] = list(body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+            continue
+        elif isinstance(node, ast.Lambda):
+            continue
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            imported.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
+        stack.extend(ast.iter_child_nodes(node))
+    return frozenset(names - imported)

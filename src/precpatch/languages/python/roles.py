@@ -1,0 +1,424 @@
+"""What a value does where it stands: climb from it to the statement around it and say its role and its key.
+
+The climb is one function a kind of parent. Each either passes on to the next parent ("transparent": an ``a if b else
+c``, an ``or``, a lambda), or ends with a Role.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from precpatch.languages.python.names import Names
+from precpatch.languages.python.tree import FUNCTIONS, Ancestors, dotted, last_name, string
+from precpatch.languages.values import dtype_of
+
+_MESSAGE_CALLS = re.compile(
+    r"(?:.*\.)?(?:print|pprint|warn|warning|debug|info|error|critical|exception|log|rank_zero_\w+|log_\w+|"
+    r"print_rank_0|warning_once|info_once|secho|echo|fail|skip)"
+)
+_TEXT_ARGUMENTS = frozenset({"help", "description", "metavar", "title", "doc", "message", "msg", "epilog", "reason"})
+_SET_ARGUMENTS = frozenset({"choices", "choice", "allowed", "options", "candidates", "values", "supported"})
+_CONTAINER_METHODS = frozenset({"append", "add", "insert", "extend", "remove", "discard", "index", "count", "update"})
+_STRING_METHODS = frozenset(
+    {"replace", "startswith", "endswith", "split", "rsplit", "strip", "lstrip", "rstrip", "removeprefix",
+     "removesuffix", "join", "find", "partition", "rpartition", "count", "index", "encode"}
+)  # fmt: skip
+_LOOKUP_CALLS = frozenset({"finfo", "iinfo", "isinstance", "issubclass", "itemsize", "hasattr", "is_bf16", "is_fp16"})
+_OPTION_CALLS = frozenset({"add_argument", "Option", "Argument", "option", "argument", "add_option"})
+_FIELD_CALLS = frozenset({"field", "Field", "ib", "attrib", "Factory"})
+_ENUM_BASES = re.compile(r"(?:\w+\.)?(?:Int|Str|Flag|Int)?(?:Enum|Flag)\w*")
+
+
+@dataclass
+class Role:
+    """What a value does.
+
+    Attributes:
+        name: one of ``mention.ROLES``.
+        key: the setting it is for, if one is known; key_path the dotted path to it.
+        callee: dotted full name of the function it is an argument of.
+        facts: further facts, see ``languages.python.reader``.
+        siblings: the call or dict around it, for switches that stand beside it.
+        container: the literal list, tuple or set around it.
+        test: the comparison that it is in.
+        allowed: canonical values that a Literal or choices beside it accept.
+    """
+
+    name: str
+    key: str | None = None
+    key_path: str | None = None
+    callee: str | None = None
+    facts: set[str] = field(default_factory=set)
+    siblings: ast.AST | None = None
+    container: ast.AST | None = None
+    test: ast.Compare | None = None
+    allowed: tuple[str, ...] | None = None
+
+
+class Climb:
+    """One climb from a value to its role."""
+
+    def __init__(self, names: Names, node: ast.AST, ancestors: Ancestors) -> None:
+        self.names = names
+        self.node = node
+        self.ancestors = ancestors
+        self.role = Role("text")
+        self._at = 0
+
+    def run(self) -> Role:
+        """Climb until a parent ends it; what no parent knows stays "text"."""
+        child = self.node
+        for at in range(len(self.ancestors) - 1, -1, -1):
+            self._at = at
+            parent = self.ancestors[at]
+            step = _STEPS.get(type(parent))
+            if step is not None and step(self, parent, child):
+                break
+            child = parent
+        if self.role.container is not None and self.role.name == "value" and "argv" not in self.role.facts:
+            self.role.name = "lookup"
+        return self.role
+
+    def above(self, parent: ast.AST) -> Ancestors:
+        """The ancestors of ``parent``, the current one."""
+        return self.ancestors[: self._at]
+
+    def end(self, name: str, key: str | None = None) -> bool:
+        """End the climb with role ``name``; the first key found on the way wins."""
+        self.role.name = name
+        if key is not None and self.role.key is None:
+            self.role.key = key.lstrip("-").replace("-", "_") if key.startswith("-") else key.rpartition(".")[2]
+            if "." in key:
+                self.role.key_path = key
+        return True
+
+    # --- expressions -------------------------------------------------------------------------------------------
+
+    def compare(self, parent: ast.Compare, child: ast.AST) -> bool:
+        """``x == v`` compares; ``x in [v, ...]`` says which values are allowed."""
+        self.role.test = parent
+        return self.end("allowed-values" if self.role.container is not None else "comparison")
+
+    def container(self, parent: ast.AST, child: ast.AST) -> bool:
+        """A list, tuple or set: remember it, and take ``["--dtype", "bfloat16"]`` and ``a, b = v, w`` apart."""
+        elements: list[ast.expr] = parent.elts  # type: ignore[attr-defined]
+        position = elements.index(child)  # type: ignore[arg-type]
+        option = string(elements[position - 1]) if position else None
+        if option and option.startswith("--") and "=" not in option:
+            self.role.facts.add("argv")
+            return self.end("value", option)
+        target = self._unpacked_target(parent, position)
+        if target is not None:
+            return self.end("value", last_name(target) or "")
+        if self.role.container is None:
+            self.role.container = parent
+        return False
+
+    def _unpacked_target(self, parent: ast.AST, position: int) -> ast.AST | None:
+        above = self.ancestors[self._at - 1] if self._at else None
+        if isinstance(above, ast.Assign) and isinstance(parent, ast.Tuple):
+            targets = above.targets[0]
+            if isinstance(targets, (ast.Tuple, ast.List)) and len(targets.elts) == len(parent.elts):
+                return targets.elts[position]
+        return None
+
+    def dictionary(self, parent: ast.Dict, child: ast.AST) -> bool:
+        """A key names something; a value is a setting where its key is a plain name, else part of a table."""
+        if child in parent.keys:
+            return self.end("key")
+        key_node = parent.keys[parent.values.index(child)]  # type: ignore[arg-type]
+        key = string(key_node)
+        self.role.siblings = parent
+        if self.role.container is not None or key is None or dtype_of(key):
+            self.role.facts.add("table")
+            return self.end("lookup", key)
+        self.role.facts.add("dict-value")
+        return self.end("value", key)
+
+    def dict_comprehension(self, parent: ast.AST, child: ast.AST) -> bool:
+        """A comprehension builds a table."""
+        return self.end("lookup")
+
+    def keyword(self, parent: ast.keyword, child: ast.AST) -> bool:
+        """``f(name=v)``: the call decides, so only remember the name."""
+        call = self.ancestors[self._at - 1]
+        name = parent.arg
+        if not isinstance(call, ast.Call):
+            return self.end("value", name)
+        function = self._callee(call)
+        short = function.rpartition(".")[2]
+        if _is_message(function) or name in _TEXT_ARGUMENTS:
+            return self.end("message")
+        if name in _SET_ARGUMENTS and self.role.container is not None:
+            self.role.siblings = call
+            return self.end("allowed-values", _option_key(call))
+        if name == "default" and short in _OPTION_CALLS:
+            self.role.siblings, self.role.callee = call, function
+            return self.end("value", _option_key(call) or name)
+        if name in {"default", "default_factory"} and (short in _FIELD_CALLS or _option_key(call) is None):
+            return False
+        if name == "default":
+            return self.end("value", _key_before(call, len(call.args)))
+        if name == "dtype" and _is_autocast(function):
+            return self._autocast(call, name)
+        return self._argument(call, name)
+
+    def call(self, parent: ast.Call, child: ast.AST) -> bool:
+        """A positional argument; keywords have ended or passed on before."""
+        function = self._callee(parent)
+        short = function.rpartition(".")[2]
+        if child is parent.func:
+            return False
+        if isinstance(child, ast.keyword):
+            return False
+        if _is_message(function):
+            return self.end("message")
+        if short in _LOOKUP_CALLS:
+            return self.end("lookup")
+        if short in _FIELD_CALLS:
+            return False
+        if _is_autocast(function):
+            return self._autocast(parent, "dtype")
+        return self._positional(parent, child, function, short)
+
+    def _positional(self, call: ast.Call, child: ast.AST, function: str, short: str) -> bool:
+        position = call.args.index(child) if child in call.args else -1
+        key = _key_before(call, position)
+        if self.role.container is not None:
+            self.role.facts.add("in-call")
+            self.role.callee = function
+            return self.end("lookup")
+        if short in _STRING_METHODS and isinstance(self.node, ast.Constant):
+            return self.end("comparison")
+        if short in _CONTAINER_METHODS and key is None:
+            self.role.facts.add("collected")
+            return self.end("lookup")
+        if short in {"get", "pop", "getattr", "setdefault", "getenv"} and position == 0:
+            return self.end("key")
+        if short in {"getattr", "setattr", "hasattr"} and position == 1:
+            return self.end("key")
+        return self._argument(call, key)
+
+    def _argument(self, call: ast.Call, key: str | None) -> bool:
+        if self.role.container is not None:
+            self.role.facts.add("in-call")
+            return self.end("lookup", key)
+        self.role.siblings = call
+        self.role.callee = self._callee(call)
+        return self.end("value", key)
+
+    def _autocast(self, call: ast.Call, key: str) -> bool:
+        self.role.siblings = call
+        self.role.callee = self._callee(call)
+        device = string(call.args[0]) if call.args else None
+        for keyword in call.keywords:
+            if keyword.arg == "device_type":
+                device = string(keyword.value)
+        if device and device not in {"cuda", "cpu"}:
+            self.role.facts.add("other-device")
+        return self.end("autocast", key)
+
+    def _callee(self, call: ast.Call) -> str:
+        return self.names.full_name(dotted(call.func)) or ""
+
+    def boolean(self, parent: ast.BoolOp, child: ast.AST) -> bool:
+        """``cfg.dtype or v``: the fallback of what the first operand names."""
+        if isinstance(parent.op, ast.Or) and parent.values[0] is not child and self.role.key is None:
+            self.role.key = last_name(parent.values[0])
+        return False
+
+    def choice(self, parent: ast.IfExp, child: ast.AST) -> bool:
+        """The condition of ``a if c else b`` only tests; its branches go on."""
+        return child is parent.test and self.end("comparison")
+
+    def subscript(self, parent: ast.Subscript, child: ast.AST) -> bool:
+        """``table[v]`` looks up; ``Literal[v]`` annotates."""
+        if child is not parent.slice:
+            return False
+        base = dotted(parent.value) or ""
+        return self.end("annotation" if base.rpartition(".")[2] in {"Literal", "Annotated", "Union"} else "key")
+
+    def formatted(self, parent: ast.AST, child: ast.AST) -> bool:
+        """Part of an f-string: the reader looks at the whole of it."""
+        self.role.facts.add("in-f-string")
+        return False
+
+    # --- statements --------------------------------------------------------------------------------------------
+
+    def assign(self, parent: ast.Assign, child: ast.AST) -> bool:
+        """``x = v``."""
+        if child in parent.targets:
+            return self.end("key")
+        return self._assigned(parent.targets[0])
+
+    def annotated_assign(self, parent: ast.AnnAssign, child: ast.AST) -> bool:
+        """``x: str = v``, which is also a dataclass default; a Literal beside it says what it accepts."""
+        if child is parent.annotation:
+            return self.end("annotation")
+        if child is parent.target:
+            return self.end("key")
+        self.role.allowed = _literal_values(parent.annotation)
+        return self._assigned(parent.target)
+
+    def augmented_assign(self, parent: ast.AugAssign, child: ast.AST) -> bool:
+        """``x += v``."""
+        return self._assigned(parent.target)
+
+    def named(self, parent: ast.NamedExpr, child: ast.AST) -> bool:
+        """``(x := v)``."""
+        return self._assigned(parent.target)
+
+    def _assigned(self, target: ast.AST) -> bool:
+        name = last_name(target) or ""
+        if self.role.key is None and dtype_of(name):
+            self.role.facts.add("alias")
+            return self.end("lookup", name)
+        if any(isinstance(node, ast.ClassDef) and _is_enum(node) for node in self.ancestors[-3:]):
+            return self.end("lookup", name)
+        self.end("value", name)
+        self.role.key_path = self.role.key_path or dotted(target)
+        return True
+
+    def returned(self, parent: ast.AST, child: ast.AST) -> bool:
+        """``return v``: the function's name is its key."""
+        for node in reversed(self.ancestors[: self._at]):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                self.role.facts.add("returned")
+                return self.end("value", node.name)
+        return self.end("value")
+
+    def expression(self, parent: ast.Expr, child: ast.AST) -> bool:
+        """A bare string is documentation."""
+        return child is self.node and self.end("docstring")
+
+    def arguments(self, parent: ast.arguments, child: ast.AST) -> bool:
+        """``def f(x=v)``: the default of a parameter."""
+        positional = [*parent.posonlyargs, *parent.args]
+        pairs = list(zip(positional[len(positional) - len(parent.defaults) :], parent.defaults, strict=True))
+        pairs += [(arg, default) for arg, default in zip(parent.kwonlyargs, parent.kw_defaults, strict=True) if default]
+        for argument, default in pairs:
+            if default is child:
+                self.role.facts.add("parameter-default")
+                self.role.allowed = _literal_values(argument.annotation)
+                return self.end("value", argument.arg)
+        return False
+
+    def annotation(self, parent: ast.arg, child: ast.AST) -> bool:
+        """``def f(x: v)``."""
+        return self.end("annotation")
+
+    def function(self, parent: ast.AST, child: ast.AST) -> bool:
+        """``def f() -> v``."""
+        return child is getattr(parent, "returns", None) and self.end("annotation")
+
+    def lambda_body(self, parent: ast.Lambda, child: ast.AST) -> bool:
+        """``lambda: v`` goes on to whoever takes the lambda."""
+        return False
+
+    def asserted(self, parent: ast.Assert, child: ast.AST) -> bool:
+        """``assert test, message``."""
+        return self.end("comparison" if child is parent.test else "message")
+
+    def raised(self, parent: ast.Raise, child: ast.AST) -> bool:
+        """``raise Error(...)``."""
+        return self.end("message")
+
+    def pattern(self, parent: ast.MatchValue, child: ast.AST) -> bool:
+        """``case v:``."""
+        return self.end("comparison")
+
+    def loop(self, parent: ast.AST, child: ast.AST) -> bool:
+        """``for x in [v, w]`` goes through values."""
+        return self.end("lookup")
+
+    def condition(self, parent: ast.AST, child: ast.AST) -> bool:
+        """A value as a condition of its own."""
+        return child is getattr(parent, "test", None) and self.end("comparison")
+
+
+_Step = Callable[[Climb, Any, ast.AST], bool]
+
+_STEPS: dict[type[ast.AST], _Step] = {
+    ast.Compare: Climb.compare,
+    ast.Tuple: Climb.container,
+    ast.List: Climb.container,
+    ast.Set: Climb.container,
+    ast.Dict: Climb.dictionary,
+    ast.DictComp: Climb.dict_comprehension,
+    ast.keyword: Climb.keyword,
+    ast.Call: Climb.call,
+    ast.BoolOp: Climb.boolean,
+    ast.IfExp: Climb.choice,
+    ast.Subscript: Climb.subscript,
+    ast.JoinedStr: Climb.formatted,
+    ast.Assign: Climb.assign,
+    ast.AnnAssign: Climb.annotated_assign,
+    ast.AugAssign: Climb.augmented_assign,
+    ast.NamedExpr: Climb.named,
+    ast.Return: Climb.returned,
+    ast.Yield: Climb.returned,
+    ast.Expr: Climb.expression,
+    ast.arguments: Climb.arguments,
+    ast.arg: Climb.annotation,
+    ast.FunctionDef: Climb.function,
+    ast.AsyncFunctionDef: Climb.function,
+    ast.Lambda: Climb.lambda_body,
+    ast.Assert: Climb.asserted,
+    ast.Raise: Climb.raised,
+    ast.MatchValue: Climb.pattern,
+    ast.For: Climb.loop,
+    ast.AsyncFor: Climb.loop,
+    ast.comprehension: Climb.loop,
+    ast.If: Climb.condition,
+    ast.While: Climb.condition,
+}
+
+
+def _is_message(function: str) -> bool:
+    return _MESSAGE_CALLS.fullmatch(function) is not None or function.endswith(("Error", "Exception", "Warning"))
+
+
+def _is_autocast(function: str) -> bool:
+    return function.rpartition(".")[2] in {"autocast", "autocast_mode", "custom_fwd"} or "autocast(" in function
+
+
+def _is_enum(node: ast.ClassDef) -> bool:
+    return any(_ENUM_BASES.fullmatch(dotted(base) or "") for base in node.bases)
+
+
+def _option_key(call: ast.Call) -> str | None:
+    """``--dtype`` of ``add_argument("-d", "--dtype", ...)``."""
+    options = [text for text in map(string, call.args) if text and text.startswith("-")]
+    long_ones = [option for option in options if option.startswith("--")]
+    return next(iter(long_ones or options), None)
+
+
+def _key_before(call: ast.Call, position: int) -> str | None:
+    """The string that stands right before an argument and names it: ``f(cfg, "a.dtype", v)``."""
+    if 0 < position <= len(call.args):
+        text = string(call.args[position - 1])
+        if text and not text.startswith("-") and " " not in text:
+            return text
+    return None
+
+
+def _literal_values(annotation: ast.AST | None) -> tuple[str, ...] | None:
+    """Canonical values of a ``Literal[...]`` in an annotation, if there is one."""
+    if annotation is None:
+        return None
+    for node in ast.walk(annotation):
+        if isinstance(node, ast.Subscript) and (dotted(node.value) or "").rpartition(".")[2] == "Literal":
+            texts = [string(part) for part in ast.walk(node.slice)]
+            found = [dtype_of(text) for text in texts if text]
+            values = tuple(value[0] for value in found if value)
+            return values or tuple(text for text in texts if text) or None
+    return None
+
+
+def function_around(ancestors: Ancestors) -> ast.AST | None:
+    """The innermost function around a place."""
+    return next((node for node in reversed(ancestors) if isinstance(node, FUNCTIONS)), None)

@@ -1,0 +1,383 @@
+"""Write a patch set to a tree, all or nothing, and take it back.
+
+The order makes a killed run harmless: the original bytes and a journal are on disk before the first file
+changes; every new file is written in full beside the old one before any of them takes its place; each takes
+its place in one atomic step. So every file is whole at all times, and the journal brings back the old ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from precpatch.errors import UserError
+from precpatch.notes import FileNote
+from precpatch.patch.edits import FilePatch, PatchSet, sha256_of
+from precpatch.patch.journal import (
+    WRITING,
+    Entry,
+    Journal,
+    Store,
+    check_relative,
+    sync_folder,
+    write_new,
+)
+
+_NAMED_AT_MOST = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What an apply did.
+
+    Attributes:
+        files: the files that were written, ordered by path.
+        notes: what a person should know: files left alone because they are read-only, hard links that were cut.
+    """
+
+    files: tuple[str, ...] = ()
+    notes: tuple[FileNote, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reverted:
+    """What a revert did.
+
+    Attributes:
+        files: the files whose earlier bytes were put back, ordered by path.
+        notes: what a person should know.
+    """
+
+    files: tuple[str, ...] = ()
+    notes: tuple[FileNote, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """One file about to be written: its place (the file itself, no link), and its bytes before and after."""
+
+    path: str
+    entry: Entry
+    before: bytes
+    after: bytes
+
+
+def apply(root: Path, patches: PatchSet) -> Applied:
+    """Write ``patches`` to the tree under ``root``: every file of it, or none.
+
+    A read-only file is left as it is and noted. A file that has other hard links becomes a file of its own,
+    so that nothing outside the tree changes, and is noted. A link to a file of the tree stays a link. An
+    interrupted apply is rolled back first; where that changes a file the plan is out of date, and refused.
+    An empty ``patches`` writes nothing at all.
+
+    Raises:
+        UserError: a file has changed since ``patches`` was made, a path leaves the root, another process is
+            writing, or the system refused a write; every file is then as it was.
+    """
+    root = _real_root(root)
+    writable, notes = _split_writable(root, patches)
+    if not writable:
+        return Applied(notes=notes)
+    store = Store(root)
+    with _system_errors_named(root), store.locked():
+        rolled_back = _recover(store)
+        if rolled_back.files:
+            raise UserError(f"{root}: an interrupted apply was rolled back first, which outdates the plan; run again")
+        writes = _checked(root, writable)
+        hard_links = tuple(_hard_link_notes(root, writes))
+        _write_all(store, writes)
+    return Applied(tuple(write.path for write in writes), (*rolled_back.notes, *notes, *hard_links))
+
+
+def revert(root: Path, *, all: bool = False, force: bool = False) -> Reverted:  # noqa: A002  (the option's name)
+    """Put back the bytes from before the newest apply under ``root``.
+
+    Args:
+        root: the folder that was patched.
+        all: undo every apply, back to before the first.
+        force: overwrite files that were changed or removed since, too.
+
+    Raises:
+        UserError: there is nothing to revert, a file has changed since the apply, the journal is damaged,
+            another process is writing, or the system refused a write; before the last, nothing is changed.
+    """
+    root = _real_root(root)
+    store = Store(root)
+    nothing = UserError(f"{root}: nothing to revert: no apply has been recorded here")
+    if not store.exists():
+        raise nothing
+    with _system_errors_named(root), store.locked():
+        journals = store.journals()[::-1]
+        if not journals:
+            raise nothing
+        return _undo(store, journals if all else journals[:1], force)
+
+
+def recover(root: Path) -> Reverted:
+    """Roll back an apply that was interrupted under ``root``, if there is one; call it before reading the tree.
+
+    Raises:
+        UserError: a file of it was changed since, the journal is damaged, or another process is writing.
+    """
+    root = _real_root(root)
+    store = Store(root)
+    if not store.exists():
+        return Reverted()
+    with _system_errors_named(root), store.locked():
+        return _recover(store)
+
+
+def not_writable(root: Path, paths: Iterable[str]) -> tuple[FileNote, ...]:
+    """The files among ``paths`` that ``apply`` will leave alone because they are read-only, each with a note.
+
+    A file without any write permission bit counts as read-only for every user, the superuser too.
+
+    Raises:
+        UserError: a path leaves ``root``, is not a file, or is gone.
+    """
+    root = _real_root(root)
+    message = (
+        "not-writable: the file or its folder is read-only, so it was left as it is; make it writable and run again"
+    )
+    return tuple(FileNote(path, message) for path in paths if not _is_writable(_inside(root, path)))
+
+
+def _real_root(root: Path) -> Path:
+    try:
+        real = root.resolve(strict=True)
+    except (OSError, RuntimeError):
+        raise UserError(f"no such file or folder: {root}") from None
+    if not real.is_dir():
+        raise UserError(f"{root}: is not a folder")
+    return real
+
+
+def _inside(root: Path, path: str) -> Path:
+    """The file that ``path`` names, links resolved, once it is sure to be a regular file below ``root``."""
+    check_relative(path)
+    try:
+        real = Path(os.path.realpath(root / path, strict=True))
+        mode = real.stat().st_mode
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; nothing was changed; run again") from None
+    if not real.is_relative_to(root):
+        raise UserError(f"{path}: a link leads out of {root}; nothing was changed; exclude this path")
+    check_relative(real.relative_to(root).as_posix())
+    if not stat.S_ISREG(mode):
+        raise UserError(f"{path}: is not a regular file; nothing was changed; exclude this path")
+    return real
+
+
+def _is_writable(file: Path) -> bool:
+    has_write_bit = file.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
+    return bool(has_write_bit) and os.access(file, os.W_OK) and os.access(file.parent, os.W_OK | os.X_OK)
+
+
+def _split_writable(root: Path, patches: PatchSet) -> tuple[list[FilePatch], tuple[FileNote, ...]]:
+    notes = not_writable(root, patches.paths)
+    left_alone = {note.path for note in notes}
+    return [patch for patch in patches.files if patch.path not in left_alone], notes
+
+
+def _checked(root: Path, patches: Sequence[FilePatch]) -> list[_Write]:
+    """What to write, once every file is sure to be the one that was planned for."""
+    files = [_inside(root, patch.path) for patch in patches]
+    _refuse_double(patches, files)
+    contents = [file.read_bytes() for file in files]
+    changed = [patch.path for patch, data in zip(patches, contents, strict=True) if sha256_of(data) != patch.sha256]
+    if changed:
+        raise UserError(f"changed since the plan was made, so nothing was written: {_named(changed)}; run again")
+    writes = []
+    for patch, file, before in zip(patches, files, contents, strict=True):
+        after = patch.apply_to(before)
+        entry = Entry(file.relative_to(root).as_posix(), patch.sha256, sha256_of(after))
+        writes.append(_Write(patch.path, entry, before, after))
+    return writes
+
+
+def _refuse_double(patches: Sequence[FilePatch], files: Sequence[Path]) -> None:
+    seen: dict[Path, str] = {}
+    for patch, file in zip(patches, files, strict=True):
+        if file in seen:
+            raise UserError(
+                f"{seen[file]} and {patch.path} are the same file; nothing was changed; exclude one of them"
+            )
+        seen[file] = patch.path
+
+
+def _hard_link_notes(root: Path, writes: Sequence[_Write]) -> Iterator[FileNote]:
+    for write in writes:
+        others = (root / write.entry.path).stat().st_nlink - 1
+        if others:
+            yield FileNote(
+                write.path, f"had {others} other hard link(s): they keep the old bytes, this name is now its own file"
+            )
+
+
+def _write_all(store: Store, writes: Sequence[_Write]) -> None:
+    journal = store.begin([write.entry for write in writes], [write.before for write in writes])
+    try:
+        _replace_all(store.root, journal, [write.after for write in writes])
+        store.save(journal.finished())
+    except BaseException:
+        _roll_back(store, journal, writes)
+        raise
+
+
+def _replace_all(root: Path, journal: Journal, contents: Sequence[bytes]) -> None:
+    """Put ``contents`` in the place of the files of ``journal``: first write all of them, then swap all of them."""
+    targets = [root / entry.path for entry in journal.entries]
+    for index, (target, data) in enumerate(zip(targets, contents, strict=True)):
+        _stage(journal.temp(root, index), data, target)
+    for index, (entry, target) in enumerate(zip(journal.entries, targets, strict=True)):
+        if _digest(target) != entry.before:
+            raise UserError(f"{entry.path}: changed during the apply, so it was taken back; run again")
+        os.replace(journal.temp(root, index), target)
+    for folder in {target.parent for target in targets}:
+        sync_folder(folder)
+
+
+def _roll_back(store: Store, journal: Journal, writes: Sequence[_Write]) -> None:
+    """Put back what ``_replace_all`` changed before it failed; a file that somebody else changed stays theirs."""
+    try:
+        _remove_temps(store.root, journal)
+        for index, write in enumerate(writes):
+            if _digest(store.root / write.entry.path) == write.entry.after:
+                _restore(store.root, journal, index, write.before)
+        store.drop(journal)
+    except OSError as error:
+        why = f"the write failed and so did taking it back ({error.strerror}: {error.filename})"
+        raise UserError(f"{store.root}: {why}; every file is whole: make room and run precpatch revert") from error
+
+
+def _recover(store: Store) -> Reverted:
+    unfinished = [journal for journal in store.journals()[-1:] if journal.status == WRITING]
+    return _undo(store, unfinished, force=False) if unfinished else Reverted()
+
+
+def _undo(store: Store, journals: Sequence[Journal], force: bool) -> Reverted:
+    """Undo ``journals``, newest first. Each is whole before the next, so this can be killed and run again."""
+    _check_undo(store, journals, force)
+    restored: set[str] = set()
+    notes = []
+    for journal in journals:
+        _remove_temps(store.root, journal)
+        for index, entry in enumerate(journal.entries):
+            if _digest(store.root / entry.path) != entry.before:
+                _restore(store.root, journal, index, store.blob(entry.before))
+                restored.add(entry.path)
+        store.drop(journal)
+        if journal.status == WRITING:
+            notes.append(FileNote(".", "an interrupted apply was rolled back"))
+    return Reverted(tuple(sorted(restored)), tuple(notes))
+
+
+def _check_undo(store: Store, journals: Sequence[Journal], force: bool) -> None:
+    """Make sure, before anything changes, that undoing ``journals`` will go through and lose nobody's work."""
+    digests: dict[str, str | None] = {}
+    changed = set()
+    for entry in (entry for journal in journals for entry in journal.entries):
+        file = _own_file(store.root, entry.path)
+        current = digests[entry.path] if entry.path in digests else _digest(file)
+        if current not in (entry.before, entry.after):
+            changed.add(entry.path)
+        if current != entry.before:
+            store.blob(entry.before)
+            _refuse_read_only(file, entry.path)
+        digests[entry.path] = entry.before
+    if changed and not force:
+        names = _named(sorted(changed))
+        raise UserError(f"changed since the apply, so nothing was reverted: {names}; use --force to lose those changes")
+
+
+def _own_file(root: Path, path: str) -> Path:
+    """The file of a journal entry, which is stored without links: a link on the way there is not ours."""
+    file = root / path
+    if os.path.realpath(file) != str(file):
+        raise UserError(f"{path}: a link has taken its place since the apply; nothing was changed; remove the link")
+    if not file.parent.is_dir() or (os.path.lexists(file) and not file.is_file()):
+        raise UserError(
+            f"{path}: its folder is gone or it is no file any more; nothing was changed; bring it back first"
+        )
+    return file
+
+
+def _refuse_read_only(file: Path, path: str) -> None:
+    if file.exists() and not _is_writable(file):
+        raise UserError(f"{path}: read-only, so nothing was reverted; make it and its folder writable first")
+
+
+def _restore(root: Path, journal: Journal, index: int, data: bytes) -> None:
+    target = root / journal.entries[index].path
+    temp = journal.temp(root, index)
+    try:
+        _stage(temp, data, target)
+        os.replace(temp, target)
+    except BaseException:
+        temp.unlink(missing_ok=True)
+        raise
+    sync_folder(target.parent)
+
+
+def _remove_temps(root: Path, journal: Journal) -> None:
+    for index in range(len(journal.entries)):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            journal.temp(root, index).unlink()
+
+
+def _digest(file: Path) -> str | None:
+    """SHA-256 of the bytes of ``file``; None where there is none."""
+    try:
+        return sha256_of(file.read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def _stage(temp: Path, data: bytes, target: Path) -> None:
+    """Write ``data`` to ``temp`` with the owner, attributes and mode of ``target``, ready to take its place."""
+    if target.exists():
+        write_new(temp, data, prepare=partial(_become_like, target))
+    else:
+        write_new(temp, data, mode=0o666)
+
+
+def _become_like(target: Path, temp: Path) -> None:
+    status = target.stat()
+    if sys.platform != "win32":
+        with contextlib.suppress(OSError):  # only the superuser can give a file away
+            os.chown(temp, status.st_uid, status.st_gid)
+    _copy_attributes(target, temp)
+    os.chmod(temp, stat.S_IMODE(status.st_mode))
+
+
+def _copy_attributes(source: Path, target: Path) -> None:
+    """Copy access lists and labels where the system has them and permits it."""
+    if sys.platform != "linux":
+        return
+    with contextlib.suppress(OSError):
+        for name in os.listxattr(source):
+            with contextlib.suppress(OSError):
+                os.setxattr(target, name, os.getxattr(source, name))
+
+
+def _named(paths: Sequence[str]) -> str:
+    """``paths`` for one line of text: the first of them, odd names quoted."""
+    more = len(paths) - _NAMED_AT_MOST
+    names = (path if path.isprintable() else ascii(path) for path in paths[:_NAMED_AT_MOST])
+    return ", ".join(names) + (f" and {more} more" if more > 0 else "")
+
+
+@contextlib.contextmanager
+def _system_errors_named(root: Path) -> Iterator[None]:
+    """Turn an error of the system into one line for the user."""
+    try:
+        yield
+    except OSError as error:
+        where = error.filename if error.filename is not None else root
+        raise UserError(f"{where}: {error.strerror}; every file is whole: mend this and run again") from error

@@ -1,0 +1,51 @@
+"""Styled lines: what a person reads, as plain bytes for a pipe or a file and in colour for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+Line = tuple[tuple[str, str], ...]
+"""Pieces of one line: text and the name of a rich style, "" for none."""
+
+
+def line(*pieces: str | tuple[str, str]) -> Line:
+    """A Line from plain strings and (text, style) pairs."""
+    return tuple((piece, "") if isinstance(piece, str) else piece for piece in pieces)
+
+
+def visible(text: str) -> str:
+    r"""``text`` on one line, with everything that cannot be seen written as an escape, such as ``\n`` or ``\x1b``."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def shorten(text: str, width: int = 60) -> str:
+    """``text`` on one line of at most ``width`` characters: white space becomes one space, a long middle ``...``."""
+    joined = visible(" ".join(text.split()))
+    if len(joined) <= width:
+        return joined
+    tail = width // 3
+    return f"{joined[: width - tail - 3]}...{joined[-tail:]}"
+
+
+def plural(number: int, one: str, many: str = "") -> str:
+    """ "1 file", "2 files"."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def plain(lines: Iterable[Line]) -> bytes:
+    """The lines as UTF-8, without colours."""
+    text = "".join("".join(piece for piece, _ in pieces).rstrip() + "\n" for pieces in lines)
+    return text.encode("utf-8", "backslashreplace")
+
+
+def styled(pieces: Line) -> Text:
+    """One line as a rich Text; nothing in it is read as markup."""
+    from rich.text import Text
+
+    return Text.assemble(*pieces, no_wrap=True)

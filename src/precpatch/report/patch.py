@@ -1,0 +1,19 @@
+"""The plan as one unified diff, byte for byte what ``apply`` would write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from precpatch.patch.diff import unified_diff
+from precpatch.plan import Plan
+
+
+def render(plan: Plan, show_kept: bool = False) -> bytes:
+    """The patch; what stays as it is has no place in one."""
+    return unified_diff(_changes(plan))
+
+
+def _changes(plan: Plan) -> Iterator[tuple[str, bytes, bytes]]:
+    for path in plan.patches.paths:
+        before = (plan.root / path).read_bytes()
+        yield path, before, plan.patches.apply_to(path, before)

@@ -1,0 +1,143 @@
+"""The plan for a person: one block a file, one row a site, and a last line that says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from precpatch.engine.finding import KEEP, REPORT, REWRITE, SUPPRESSED, UNSAFE, Finding
+from precpatch.gpu.capability import format_compute_capability
+from precpatch.gpu.target import Target
+from precpatch.languages.mention import ROLES
+from precpatch.notes import FileNote
+from precpatch.plan import Plan
+from precpatch.report.line import Line, line, plain, plural, shorten, visible
+
+_WIDEST_CHANGE = 72
+_MOST_SKIPPED = 10
+
+
+def render(plan: Plan, show_kept: bool = False) -> bytes:
+    """The text report as plain UTF-8."""
+    return plain(scan_lines(plan, show_kept))
+
+
+def scan_lines(plan: Plan, show_kept: bool = False, next_step: str = "") -> Iterator[Line]:
+    """The whole report; ``next_step`` is the command that would write the rewrites."""
+    yield headline(plan.target)
+    yield line()
+    shown = plan.of(REWRITE, REPORT, KEEP) if show_kept else plan.of(REWRITE, REPORT)
+    yield from finding_lines(shown)
+    yield from note_lines("Could not be read", plan.errors)
+    yield from note_lines("Left alone", plan.skipped, most=_MOST_SKIPPED)
+    yield line((summary(plan), "bold"))
+    yield line((_kept_summary(plan, show_kept), "dim"))
+    if next_step and plan.of(REWRITE):
+        yield line("Run `", (next_step, "bold"), "` to write them.")
+
+
+def finding_lines(findings: Sequence[Finding]) -> Iterator[Line]:
+    """A block a file: its path, then a row a finding, and the message under those that need a person."""
+    for path, group in groupby(findings, key=lambda finding: finding.mention.path):
+        rows = [(finding, _place(finding), change(finding)) for finding in group]
+        place_width = max(len(place) for _, place, _ in rows)
+        change_width = min(max(len(text) for _, _, text in rows), _WIDEST_CHANGE)
+        yield line((visible(path), "bold"))
+        for finding, place, text in rows:
+            style = {REWRITE: "", REPORT: "yellow"}.get(finding.action, "dim")
+            yield line(
+                (f"  {place:>{place_width}}  ", "dim"),
+                (f"{text:<{change_width}}  ", style),
+                (finding.rule, "cyan"),
+            )
+            yield from _reason(finding, indent=place_width + 4)
+        yield line()
+
+
+def note_lines(title: str, notes: Sequence[FileNote], most: int | None = None) -> Iterator[Line]:
+    """A block of files with a message each, at most ``most`` of them."""
+    if not notes:
+        return
+    yield line((f"{title}:", "bold"))
+    for note in notes[:most]:
+        yield line(f"  {visible(note.path)}: {visible(note.message)}")
+    if most is not None and len(notes) > most:
+        yield line((f"  and {len(notes) - most} more (all of them with --format json)", "dim"))
+    yield line()
+
+
+def headline(target: Target) -> Line:
+    """The target in words, and what it decides."""
+    return line((f"Target {visible(target.name)}", "bold"), f": {target_in_words(target)}")
+
+
+def target_in_words(target: Target) -> str:
+    """What the GPU is and what bfloat16 and FlashAttention become on it, on one line."""
+    card = target.capability
+    capability = format_compute_capability(card.compute_capability)
+    parts = [visible(card.name)]
+    if capability and capability not in card.name:
+        parts.append(f"compute capability {capability}")
+    bfloat16 = "native bfloat16" if target.native_bf16 else "no native bfloat16"
+    parts.append(bfloat16 if target.uses_bf16 else f"{bfloat16} -> {target.dtype}")
+    parts.append("FlashAttention-2" if target.uses_flash_attention else f"{target.attention} attention")
+    return ", ".join(parts)
+
+
+def summary(plan: Plan) -> str:
+    """One sentence: how much is to be rewritten, how much needs a person, what could not be read."""
+    rewrites, reports = plan.of(REWRITE), plan.of(REPORT)
+    parts = ["nothing to rewrite"]
+    if rewrites:
+        files = len({finding.mention.path for finding in rewrites})
+        parts = [f"{plural(len(rewrites), 'site')} to rewrite in {plural(files, 'file')}"]
+    if reports:
+        parts.append(f"{plural(len(reports), 'site needs', 'sites need')} a person")
+    if plan.errors:
+        parts.append(f"{plural(len(plan.errors), 'file')} could not be read")
+    text = ", ".join(parts)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def change(finding: Finding) -> str:
+    """What becomes of the site, on one line: ``before -> after``, or only what stands there."""
+    before = shorten(finding.mention.text) or "(nothing)"
+    if finding.after is None or finding.action == KEEP:
+        return before
+    return f"{before} -> {shorten(finding.after) or '(nothing)'}"
+
+
+def advice(finding: Finding) -> str:
+    """The message of a finding, and how to get the fix where one exists that is not made unasked."""
+    if finding.verdict == UNSAFE:
+        return f"{finding.message.rstrip('.')}. A fix exists that you should review: add --unsafe to make it."
+    return finding.message
+
+
+def kept_because(finding: Finding) -> str:
+    """Why a site stays as it is written."""
+    role = finding.mention.role
+    return f"{finding.message or ROLES.get(role, '')} ({role})"
+
+
+def _place(finding: Finding) -> str:
+    return f"{finding.mention.line}:{finding.mention.column}"
+
+
+def _reason(finding: Finding, indent: int) -> Iterator[Line]:
+    """The line under a row that says why nothing is rewritten there."""
+    if finding.action == REPORT:
+        yield line(" " * indent, visible(advice(finding)))
+    elif finding.action == KEEP:
+        yield line((" " * indent + visible(kept_because(finding)), "dim"))
+
+
+def _kept_summary(plan: Plan, show_kept: bool) -> str:
+    counts = plan.count()
+    parts = [f"{plural(plan.files_scanned, 'file')} scanned"]
+    if counts[KEEP]:
+        hint = "" if show_kept else " (--show-kept lists them)"
+        parts.append(f"{plural(counts[KEEP], 'mention stays', 'mentions stay')} as written{hint}")
+    if counts[SUPPRESSED]:
+        parts.append(f"{counts[SUPPRESSED]} suppressed by a comment")
+    return ", ".join(parts) + "."

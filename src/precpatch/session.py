@@ -1,0 +1,137 @@
+"""The main flow, from a checkout to a plan: files -> mentions -> findings -> patch set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from precpatch.config import Settings, check_choice
+from precpatch.discover import discover
+from precpatch.engine.decide import Policy, decide
+from precpatch.engine.finding import REPORT, REWRITE, Finding
+from precpatch.engine.rules import Rule, load_rules
+from precpatch.gpu.target import Target
+from precpatch.languages import language_of, languages
+from precpatch.languages.base import Language, ReadError
+from precpatch.languages.source import SourceFile
+from precpatch.notes import FileNote
+from precpatch.patch.edits import Edit, PatchSet
+from precpatch.plan import Plan
+
+
+def plan(root: Path, paths: Sequence[Path], target: Target, settings: Settings, *, show_text: bool = False) -> Plan:
+    """Everything that has to change under ``root`` for ``target``; nothing is written.
+
+    Args:
+        root: the folder that every path in the plan is relative to.
+        paths: only these files and folders; all of ``root`` when empty.
+        target: the GPU and the policy.
+        settings: which rules, files and folders to use.
+        show_text: also list words in comments, docstrings and messages.
+
+    Raises:
+        UserError: a path or a rule file cannot be used.
+    """
+    policy = Policy(chosen_rules(settings), target, settings.unsafe)
+    found = discover(root, paths, settings.include, settings.exclude, suffixes=tuple(languages()))
+    findings: list[Finding] = []
+    errors: list[FileNote] = []
+    originals: dict[str, bytes] = {}
+    for path in found.files:
+        try:
+            data = (root / path).read_bytes()
+            findings += file_findings(path, data, policy, show_text=show_text)
+        except OSError as error:
+            errors.append(FileNote(path, f"cannot be read: {error.strerror}"))
+        except ReadError as error:
+            errors.append(FileNote(path, str(error)))
+        else:
+            originals[path] = data
+    patches = PatchSet.of((edit for finding in findings for edit in _accepted(finding)), originals.__getitem__)
+    return Plan(root, target, tuple(findings), patches, tuple(errors), found.skipped, len(found.files))
+
+
+def chosen_rules(settings: Settings) -> tuple[Rule, ...]:
+    """The rules of a run: the built-in ones and the user's, after ``select`` and ``ignore``.
+
+    Raises:
+        UserError: a rule file cannot be used, or a name in ``select`` or ``ignore`` is no rule.
+    """
+    rules = load_rules(settings.rules)
+    names = [rule.id for rule in rules]
+    for option in ("select", "ignore"):
+        for glob in getattr(settings, option):
+            if not any(fnmatchcase(name, glob) for name in names):
+                check_choice(f"--{option}", glob, names)
+
+    def is_chosen(rule: Rule) -> bool:
+        if any(fnmatchcase(rule.id, glob) for glob in settings.ignore):
+            return False
+        changes = rule.action != "keep"
+        return not settings.select or not changes or any(fnmatchcase(rule.id, glob) for glob in settings.select)
+
+    return tuple(rule for rule in rules if is_chosen(rule))
+
+
+def file_findings(path: str, data: bytes, policy: Policy, *, show_text: bool = False) -> list[Finding]:
+    """The findings of one file, from its bytes alone; none where its language is not known.
+
+    Raises:
+        ReadError: the bytes cannot be decoded or parsed.
+    """
+    language = language_of(path)
+    if language is None or not language.mentions(data):
+        return []
+    source = language.open(path, data)
+    mentions = language.read(source, text=show_text)
+    return _checked(language, source, decide(policy, language, source, mentions))
+
+
+def _checked(language: Language, source: SourceFile, findings: list[Finding]) -> list[Finding]:
+    """The findings after their edits were tried together: fixes that collide or break the file become reports."""
+    findings = _without_collisions(findings)
+    edits = [edit for finding in findings for edit in _accepted(finding)]
+    if not edits:
+        return findings
+    changed = PatchSet.of(edits, lambda _: source.data).apply_to(source.path, source.data)
+    problem = language.check(source, changed)
+    if problem is None:
+        return findings
+    return [_refused(finding, f"the rewritten file would not parse ({problem})") for finding in findings]
+
+
+def _without_collisions(findings: list[Finding]) -> list[Finding]:
+    """Refuse every fix, group by group, whose edits touch those of a fix accepted before it."""
+    taken: list[Edit] = []
+    refused: set[str] = set()
+    for finding in findings:
+        if finding.verdict != REWRITE:
+            continue
+        if any(_collide(edit, other) for edit in finding.edits for other in taken):
+            refused.add(_group(finding))
+        else:
+            taken += finding.edits
+    return [
+        _refused(each, "its place is changed by another fix") if _group(each) in refused else each for each in findings
+    ]
+
+
+def _collide(edit: Edit, other: Edit) -> bool:
+    return edit != other and edit.start < other.end and other.start < edit.end
+
+
+def _group(finding: Finding) -> str:
+    return finding.group or f"{finding.mention.path}:{finding.mention.start}"
+
+
+def _refused(finding: Finding, reason: str) -> Finding:
+    if finding.verdict != REWRITE:
+        return finding
+    message = f"{finding.message}; not rewritten: {reason}"
+    return replace(finding, verdict=REPORT, message=message, edits=(), after=None, override=None)
+
+
+def _accepted(finding: Finding) -> tuple[Edit, ...]:
+    return finding.edits if finding.verdict == REWRITE else ()

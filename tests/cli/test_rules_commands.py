@@ -1,0 +1,90 @@
+"""`rules` and `explain`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+
+RULE = """
+id: my-rule
+name: Keep the dtype of my op
+what: Leaves my_op alone.
+why: my_op has its own kernels.
+safety: unsafe
+when: {native_bf16: false}
+match: {kind: dtype, callee: my_op}
+then: {action: rewrite}
+references:
+  - {title: The manual, url: "https://example.com/manual"}
+examples:
+  - {title: a call, language: python, target: p40, before: "my_op([bfloat16])", after: "my_op([float32])"}
+  - {title: another op, language: python, target: p40, before: "your_op(1)"}
+"""
+
+
+@pytest.fixture
+def folder(checkout: Path) -> Path:
+    mine = checkout.parent / "mine"
+    mine.mkdir()
+    (mine / "my-rule.yaml").write_text(RULE)
+    return mine
+
+
+def test_rules_lists_built_in_and_own_rules(folder: Path, precpatch: Run) -> None:
+    built_in = precpatch("rules").text.splitlines()
+    rows = precpatch("rules", "--rules", "mine").text.splitlines()
+    assert built_in
+    assert {row.split()[0] for row in rows} - {row.split()[0] for row in built_in} == {"my-rule"}
+    assert next(row for row in rows if row.startswith("my-rule")).split(maxsplit=2)[1:] == [
+        "unsafe",
+        "Leaves my_op alone.",
+    ]
+
+
+def test_rules_as_json(folder: Path, precpatch: Run) -> None:
+    document = json.loads(precpatch("rules", "--rules", "mine", "--format", "json").text)
+    mine = next(rule for rule in document["rules"] if rule["id"] == "my-rule")
+    assert document["version"] == 1
+    assert mine["when"] == {"native_bf16": False}
+    assert mine["references"] == [{"title": "The manual", "url": "https://example.com/manual"}]
+
+
+def test_rule_folders_of_the_settings_are_read(folder: Path, precpatch: Run) -> None:
+    Path("precpatch.toml").write_text('rules = ["mine"]\n')
+    assert "my-rule" in precpatch("rules").text
+
+
+def test_explain_says_all_about_a_rule(folder: Path, precpatch: Run) -> None:
+    answer = precpatch("explain", "my-rule", "--rules", "mine")
+    assert answer.code == 0
+    for words in [
+        "my-rule: Keep the dtype of my op",
+        "What it does\n  Leaves my_op alone.",
+        "Why\n  my_op has its own kernels.",
+        "no   the GPU has bfloat16 instructions",
+        "unsafe: the fix should be reviewed; it is made only with --unsafe.",
+        "Example: a call (python, target p40)\n  my_op([bfloat16])",
+        "Becomes\n  my_op([float32])",
+        "Stays as it is: another op (python, target p40)\n  your_op(1)",
+        "The manual https://example.com/manual",
+    ]:
+        assert words in answer.text
+
+
+def test_every_built_in_rule_can_be_explained(checkout: Path, precpatch: Run) -> None:
+    for rule in json.loads(precpatch("rules", "--format", "json").text)["rules"]:
+        answer = precpatch("explain", rule["id"])
+        assert (answer.code, answer.err) == (0, "")
+        assert answer.text.startswith(f"{rule['id']}: {rule['name']}\n")
+
+
+def test_an_unknown_rule_names_the_nearest(folder: Path, precpatch: Run) -> None:
+    answer = precpatch("explain", "my-rul", "--rules", "mine")
+    assert answer.code == 2
+    assert "no rule 'my-rul'. Did you mean 'my-rule'?" in answer.err

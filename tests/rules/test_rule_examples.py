@@ -1,0 +1,74 @@
+"""Every example of every built-in rule, run as a user's file would be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from precpatch.engine.decide import Policy
+from precpatch.engine.finding import REWRITE
+from precpatch.engine.rules import Example, Rule, load_rules
+from precpatch.gpu.resolve import resolve_target
+from precpatch.patch.edits import PatchSet
+from precpatch.session import file_findings
+
+RULES = load_rules()
+SUFFIX = {"python": ".py", "yaml": ".yaml", "shell": ".sh", "json": ".json", "notebook": ".ipynb"}
+LINE_ENDS = {"lf": b"\n", "crlf": b"\r\n"}
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def examples() -> Iterator[object]:
+    for rule in RULES:
+        for example in rule.examples:
+            yield pytest.param(rule, example, id=f"{rule.id}: {example.title}")
+
+
+def run(example: Example, data: bytes) -> tuple[bytes, int]:
+    """The bytes after a run on one file, and the number of places that need a person."""
+    path = example.path or f"example{SUFFIX[example.language]}"
+    target = resolve_target(example.target, example.dtype, example.attention)
+    findings = file_findings(path, data, Policy(RULES, target))
+    edits = [edit for finding in findings if finding.verdict == REWRITE for edit in finding.edits]
+    patched = PatchSet.of(edits, lambda _: data).apply_to(path, data)
+    return patched, sum(finding.action == "report" for finding in findings)
+
+
+@pytest.mark.parametrize(("rule", "example"), examples())
+@pytest.mark.parametrize("line_end", LINE_ENDS)
+@pytest.mark.parametrize("mark", [b"", BYTE_ORDER_MARK], ids=["plain", "bom"])
+def test_example(rule: Rule, example: Example, line_end: str, mark: bytes) -> None:
+    before, after = (
+        mark + text.encode().replace(b"\n", LINE_ENDS[line_end]) for text in (example.before, example.after)
+    )
+    patched, reports = run(example, before)
+    assert patched == after
+    assert reports == example.reports
+    assert run(example, patched) == (patched, example.reports), "a second run changes something"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_a_rule_is_proven_and_sourced(rule: Rule) -> None:
+    """One example in which it acts, one that must stay, one under a target that needs nothing; and a source."""
+    acts = [each for each in rule.examples if each.after != each.before or each.reports]
+    stays = [each for each in rule.examples if each.after == each.before and not each.reports]
+    nothing_needed = [each for each in stays if resolve_target(each.target).uses_bf16]
+    assert acts, "no example that changes or reports something"
+    assert len(stays) > len(nothing_needed), "no example that must stay"
+    assert nothing_needed, "no example under a target that needs nothing"
+    assert rule.references, "no source"
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.action != "keep"], ids=lambda rule: rule.id)
+def test_the_rule_decides_its_own_example(rule: Rule) -> None:
+    """Without the rule, at least one of its examples comes out differently."""
+    others = [each for each in RULES if each is not rule]
+
+    def outcome(example: Example, rules: list[Rule]) -> list[tuple[int, str]]:
+        path = example.path or f"example{SUFFIX[example.language]}"
+        policy = Policy(rules, resolve_target(example.target, example.dtype, example.attention))
+        found = file_findings(path, example.before.encode(), policy)
+        return [(each.mention.start, each.action) for each in found]
+
+    assert any(outcome(each, others) != outcome(each, list(RULES)) for each in rule.examples)
