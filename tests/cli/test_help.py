@@ -53,6 +53,7 @@ def test_version(precpatch: Run) -> None:
         (["apply", "verl", "--target", "p40", "--report", "out.docx"], "no report format for the suffix '.docx'"),
         (["revert", "verl"], "nothing to revert"),
         (["explain"], "RULE"),
+        (["scan", "no\x1b[31m\nwhere"], r"no\x1b[31m where"),
         (["scna"], "scna"),
         (["rules", "--format", "markdown"], "'markdown' is not one of text, json"),
     ],

@@ -270,6 +270,13 @@ def test_a_hard_link_is_cut_so_that_the_other_name_stays(tree: Path) -> None:
     assert (tree / "a.py").read_bytes() == NEW["a.py"]
 
 
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="owners")
+def test_a_change_of_owner_is_noted(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    applied = apply(tree, to_fp32(tree, "a.py"))
+    assert [note.message.partition(":")[0] for note in applied.notes] == ["belonged to another user"]
+
+
 # The stack of applies
 
 

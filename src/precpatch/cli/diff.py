@@ -37,6 +37,7 @@ def diff(
     Exit codes: 0 nothing to change, 1 a patch, 2 a file could not be read (the
     patch for the others is still printed) or the request is bad.
     """
+    from precpatch.report.line import visible
     from precpatch.report.patch import render
 
     request = read_request(
@@ -56,7 +57,7 @@ def diff(
     patch = render(plan)
     stream.put(patch, output)
     for note in plan.errors:
-        print(f"precpatch: {note.path}: {note.message}", file=sys.stderr)
+        print(f"precpatch: {visible(note.path)}: {visible(note.message)}", file=sys.stderr)
     if plan.errors:
         raise typer.Exit(2)
     raise typer.Exit(1 if patch else 0)

@@ -13,6 +13,7 @@ from precpatch import __version__
 from precpatch.cli import apply, diff, explain, probe, revert, rules, scan, stream, targets
 from precpatch.cli.help import Command, Group
 from precpatch.errors import UserError
+from precpatch.report.line import visible
 
 BAD_REQUEST, BUG, INTERRUPTED = 2, 3, 130
 
@@ -101,7 +102,7 @@ def run() -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"precpatch: error: {' '.join(message.split())}", file=sys.stderr)
+    print(f"precpatch: error: {visible(' '.join(message.split()))}", file=sys.stderr)
     return code
 
 

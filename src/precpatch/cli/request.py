@@ -42,8 +42,10 @@ class Request:
 
     def undo(self) -> str:
         """The command that takes an apply back, quoted for a shell."""
+        if self.root == Path.cwd():
+            return "precpatch revert"
         place = self.paths[0] if len(self.paths) == 1 and self.paths[0].is_dir() else self.root
-        return shlex.join(["precpatch", "revert", *([] if place == Path() else [str(place)])])
+        return shlex.join(["precpatch", "revert", str(place)])
 
     def command(self, name: str) -> str:
         """The command ``name`` with the same paths and options, quoted for a shell."""

@@ -27,45 +27,10 @@ import yaml
 
 from precpatch.languages.base import ReadError
 from precpatch.languages.mention import Mention, place
+from precpatch.languages.settings import DEVICE_WORDS, NAMED_SWITCHES, OTHER_DEVICES, SWITCH_KEYS
 from precpatch.languages.source import SourceFile
 from precpatch.languages.values import ATTENTION_NAMES, DTYPE_NAMES, dtype_of, spell_dtype
 from precpatch.patch.edits import Edit
-
-SWITCH_KEYS = (
-    "bf16",
-    "fp16",
-    "use_bf16",
-    "enable_bf16",
-    "bf16_full_eval",
-    "fp16_full_eval",
-    "bf16.enabled",
-    "bfloat16.enabled",
-    "fp16.enabled",
-    "mixed_precision",
-    "tf32",
-    "use_flash_attention_2",
-    "use_flash_attn",
-    "use_remove_padding",
-    "use_torch_compile",
-    "enforce_eager",
-    "enable_compile",
-    "use_fused_kernels",
-    "use_liger",
-)
-"""Keys whose boolean turns a precision or an attention kernel on or off; "a.b" is the key b directly under a."""
-
-NAMED_SWITCHES = {
-    "attention_backend": frozenset({"auto", "flash", "fused", "local", "unfused"}),
-    "attn": frozenset({"te"}),
-    "attn_type": frozenset({"flex", "flex_flash", "varlen"}),
-    "linear": frozenset({"te"}),
-    "moe_implementation": frozenset({"fused"}),
-    "rollout.name": frozenset({"???", "hf", "sglang", "trtllm", "vllm"}),
-}
-"""Keys that choose a kernel library or an engine by name, and the names that are told."""
-
-OTHER_DEVICES = frozenset({"hpu", "mlu", "musa", "npu", "xpu"})
-"""Values of ``device`` that are not an NVIDIA GPU."""
 
 MAX_DEPTH = 500
 """Collections nested deeper than this are refused; libyaml itself stops at 1000."""
@@ -77,7 +42,6 @@ MAX_DEFAULT = 200
 """A default of more characters than this, blanks included, is not looked at."""
 
 _DEVICE_KEYS = frozenset({"device", "device_name"})
-_DEVICE_WORDS = frozenset({"ascend", "hccl", "npu"})
 _PRIMARY_KEYS = (frozenset({"actor_rollout_ref"}), frozenset({"data", "trainer"}))
 _BOOLEANS = {"true": ("true", "false"), "yes": ("yes", "no"), "on": ("on", "off")}
 _BOOLEAN_PAIRS = {word: pair for pair in _BOOLEANS.values() for word in pair}
@@ -202,7 +166,7 @@ def _file_facts(path: str, text: str) -> frozenset[str]:
     head = [line for line in text[:4096].splitlines()[:10] if line.lstrip().startswith("#")]
     if PurePosixPath(path).name.startswith("_generated_") or any(map(_GENERATED.search, head)):
         facts.add("generated")
-    if not _DEVICE_WORDS.isdisjoint(re.split(r"[/_.-]", path.lower())):
+    if not DEVICE_WORDS.isdisjoint(re.split(r"[/_.-]", path.lower())):
         facts.add("other-device")
     return frozenset(facts)
 

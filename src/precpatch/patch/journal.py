@@ -40,6 +40,8 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _ID = re.compile(r"[0-9a-f]{16}")
 _JOURNAL_NAME = re.compile(r"\d{6}\.json")
 _PRIVATE_FOLDERS = (".git", ".hg", ".svn", FOLDER)
+# The bytes of a file are for its owner alone, as the file may be; the rest is as open as the user's umask has it.
+_PRIVATE, _SHARED = 0o600, 0o666
 _FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -131,7 +133,7 @@ class Store:
         _make_folder(self._journals)
         for entry, data in zip(entries, originals, strict=True):
             if not self._holds(entry.before):
-                _write(self._blobs / entry.before, data)
+                _write(self._blobs / entry.before, data, _PRIVATE)
         sync_folder(self._blobs)
         last = max((int(name[:6]) for name in _names(self._journals, _JOURNAL_NAME)), default=0)
         journal = Journal(f"{last + 1:06d}.json", secrets.token_hex(8), WRITING, tuple(entries))
@@ -142,7 +144,7 @@ class Store:
         """Write ``journal`` in the place of its earlier state, synced."""
         files = [{"path": entry.path, "before": entry.before, "after": entry.after} for entry in journal.entries]
         record = {"version": _VERSION, "id": journal.id, "status": journal.status, "files": files}
-        _write(self._journals / journal.name, json.dumps(record, indent=1).encode("ascii") + b"\n")
+        _write(self._journals / journal.name, json.dumps(record, indent=1).encode("ascii") + b"\n", _SHARED)
         sync_folder(self._journals)
 
     def drop(self, journal: Journal) -> None:
@@ -189,11 +191,12 @@ class Store:
         for _ in range(100):
             _make_folder(self.folder)
             try:
-                lock = os.open(self._lock, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
+                lock = os.open(self._lock, os.O_RDWR | os.O_CREAT | _FLAGS, _SHARED)
             except FileNotFoundError:  # the last holder has just removed the folder
                 continue
             except OSError as error:
-                raise UserError(f"{self._lock}: cannot be used as a lock: {error.strerror}; remove it") from None
+                hint = "; remove it" if error.errno in (errno.ELOOP, errno.EISDIR) else ""
+                raise UserError(f"{self._lock}: cannot be used as a lock: {error.strerror}{hint}") from None
             try:
                 if os.fstat(lock).st_nlink > 1:
                     raise UserError(f"{self._lock}: is a hard link to another file; remove it")
@@ -227,7 +230,7 @@ class Store:
         os.write(lock, f"\n{os.getpid()}\n".encode())  # Windows locks the first byte against readers too
         ignore = self.folder / ".gitignore"
         if not os.path.lexists(ignore):
-            _write(ignore, b"*\n")
+            _write(ignore, b"*\n", _SHARED)
 
     def _tidy(self) -> None:
         """Remove what is ours, and the folder with it, when there is nothing to revert; never raises."""
@@ -269,8 +272,14 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def write_new(path: Path, data: bytes, mode: int = 0o600, prepare: Callable[[Path], None] | None = None) -> None:
+def write_new(path: Path, data: bytes, mode: int, prepare: Callable[[Path], None] | None = None) -> None:
     """Write ``data`` to the new file ``path``, let ``prepare`` set what else belongs to it, and sync it.
+
+    Args:
+        path: where nothing is yet.
+        data: the whole content.
+        mode: permission bits, from which the umask takes away.
+        prepare: called with ``path`` before the sync.
 
     Raises:
         OSError: a file or a link is there already, or the system refused.
@@ -338,11 +347,11 @@ def _read(path: Path) -> bytes:
         return file.read()
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(path: Path, data: bytes, mode: int) -> None:
     """Put a file of our own in place at once, whatever was there."""
     temp = path.with_name(path.name + ".tmp")
     temp.unlink(missing_ok=True)
-    write_new(temp, data)
+    write_new(temp, data, mode)
     os.replace(temp, path)
 
 

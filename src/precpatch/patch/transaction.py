@@ -38,7 +38,7 @@ class Applied:
 
     Attributes:
         files: the files that were written, ordered by path.
-        notes: what a person should know: files left alone because they are read-only, hard links that were cut.
+        notes: what a person should know: files left alone as they are read-only, hard links cut, owners changed.
     """
 
     files: tuple[str, ...] = ()
@@ -90,9 +90,9 @@ def apply(root: Path, patches: PatchSet) -> Applied:
         if rolled_back.files:
             raise UserError(f"{root}: an interrupted apply was rolled back first, which outdates the plan; run again")
         writes = _checked(root, writable)
-        hard_links = tuple(_hard_link_notes(root, writes))
+        side_effects = tuple(_side_effects(root, writes))
         _write_all(store, writes)
-    return Applied(tuple(write.path for write in writes), (*rolled_back.notes, *notes, *hard_links))
+    return Applied(tuple(write.path for write in writes), (*rolled_back.notes, *notes, *side_effects))
 
 
 def revert(root: Path, *, all: bool = False, force: bool = False) -> Reverted:  # noqa: A002  (the option's name)
@@ -105,7 +105,8 @@ def revert(root: Path, *, all: bool = False, force: bool = False) -> Reverted:  
 
     Raises:
         UserError: there is nothing to revert, a file has changed since the apply, the journal is damaged,
-            another process is writing, or the system refused a write; before the last, nothing is changed.
+            another process is writing (nothing is changed then), or the system refused a write (run it again
+            once that is mended).
     """
     root = _real_root(root)
     store = Store(root)
@@ -211,13 +212,16 @@ def _refuse_double(patches: Sequence[FilePatch], files: Sequence[Path]) -> None:
         seen[file] = patch.path
 
 
-def _hard_link_notes(root: Path, writes: Sequence[_Write]) -> Iterator[FileNote]:
+def _side_effects(root: Path, writes: Sequence[_Write]) -> Iterator[FileNote]:
+    """What replacing the files will change besides their bytes."""
     for write in writes:
-        others = (root / write.entry.path).stat().st_nlink - 1
-        if others:
-            yield FileNote(
-                write.path, f"had {others} other hard link(s): they keep the old bytes, this name is now its own file"
-            )
+        status = (root / write.entry.path).stat()
+        if status.st_nlink > 1:
+            others = status.st_nlink - 1
+            message = f"had {others} other hard link(s): they keep the old bytes, this name is now a file of its own"
+            yield FileNote(write.path, message)
+        if sys.platform != "win32" and os.geteuid() not in (0, status.st_uid):
+            yield FileNote(write.path, "belonged to another user: the new file belongs to you, with the same mode")
 
 
 def _write_all(store: Store, writes: Sequence[_Write]) -> None:
@@ -342,9 +346,9 @@ def _digest(file: Path) -> str | None:
 def _stage(temp: Path, data: bytes, target: Path) -> None:
     """Write ``data`` to ``temp`` with the owner, attributes and mode of ``target``, ready to take its place."""
     if target.exists():
-        write_new(temp, data, prepare=partial(_become_like, target))
+        write_new(temp, data, 0o600, partial(_become_like, target))
     else:
-        write_new(temp, data, mode=0o666)
+        write_new(temp, data, 0o666)
 
 
 def _become_like(target: Path, temp: Path) -> None:

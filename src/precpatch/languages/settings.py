@@ -1,0 +1,50 @@
+"""The settings of verl and its peers that turn a precision or a kernel on by a switch or choose one by name.
+
+Every reader tells these, in its own syntax, as mentions of kind "switch"; what becomes of them is for the rules.
+"""
+
+from __future__ import annotations
+
+SWITCH_KEYS = (
+    "bf16",
+    "fp16",
+    "use_bf16",
+    "enable_bf16",
+    "bf16_full_eval",
+    "fp16_full_eval",
+    "bf16.enabled",
+    "bfloat16.enabled",
+    "fp16.enabled",
+    "mixed_precision",
+    "tf32",
+    "use_flash_attention_2",
+    "use_flash_attn",
+    "use_remove_padding",
+    "use_torch_compile",
+    "enforce_eager",
+    "enable_compile",
+    "use_fused_kernels",
+    "use_liger",
+    "enable_chunked_prefill",
+)
+"""Keys whose boolean turns a precision or an attention kernel on or off; "a.b" is the key b directly under a."""
+
+NAMED_SWITCHES = {
+    "attention_backend": frozenset({"auto", "flash", "fused", "local", "unfused"}),
+    "attn": frozenset({"te"}),
+    "attn_type": frozenset({"flex", "flex_flash", "varlen"}),
+    "impl_backend": frozenset({"torch", "triton"}),
+    "linear": frozenset({"te"}),
+    "moe_implementation": frozenset({"fused"}),
+    "rollout.name": frozenset({"???", "hf", "sglang", "trtllm", "vllm"}),
+}
+"""Keys that choose a kernel library or an engine by name, and the names that are told."""
+
+OTHER_DEVICES = frozenset({"hpu", "mlu", "musa", "npu", "xpu"})
+"""Values of ``device`` that are not an NVIDIA GPU."""
+
+DEVICE_WORDS = frozenset({"ascend", "hccl", "npu"})
+"""Words of a path (split at ``/ _ - .``) that say a file is for a device that is not an NVIDIA GPU."""
+
+NUMBER_KEYS = frozenset({"ulysses_sequence_parallel_size", "ulysses_parallel_size"})
+"""Keys whose number turns something on when it is more than 1; told with the number as the value."""
