@@ -246,6 +246,18 @@ def test_a_read_only_file_is_left_and_noted(tree: Path) -> None:
     assert stat.S_IMODE((tree / "pkg/b.py").stat().st_mode) == 0o444
 
 
+def test_a_tree_that_is_read_only_as_a_whole_is_written_by_root_alone(tree: Path) -> None:
+    """Root may write a copy of a read-only snapshot; the modes stay. Everybody else gets a note."""
+    (tree / "pkg/b.py").chmod(0o444)
+    (tree / "pkg").chmod(0o555)
+    try:
+        applied = apply(tree, to_fp32(tree, "pkg/b.py"))
+        assert applied.files == (("pkg/b.py",) if os.access(tree / "pkg/b.py", os.W_OK) else ())
+        assert stat.S_IMODE((tree / "pkg/b.py").stat().st_mode) == 0o444
+    finally:
+        (tree / "pkg").chmod(0o755)
+
+
 def test_only_read_only_files_leave_no_folder(tree: Path) -> None:
     (tree / "a.py").chmod(0o444)
     assert apply(tree, to_fp32(tree, "a.py")).files == ()

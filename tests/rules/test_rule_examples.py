@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from precpatch.engine.decide import Policy
@@ -19,10 +17,9 @@ LINE_ENDS = {"lf": b"\n", "crlf": b"\r\n"}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def examples() -> Iterator[object]:
-    for rule in RULES:
-        for example in rule.examples:
-            yield pytest.param(rule, example, id=f"{rule.id}: {example.title}")
+EXAMPLES = [
+    pytest.param(rule, example, id=f"{rule.id}: {example.title}") for rule in RULES for example in rule.examples
+]
 
 
 def run(example: Example, data: bytes) -> tuple[bytes, int]:
@@ -35,7 +32,7 @@ def run(example: Example, data: bytes) -> tuple[bytes, int]:
     return patched, sum(finding.action == "report" for finding in findings)
 
 
-@pytest.mark.parametrize(("rule", "example"), examples())
+@pytest.mark.parametrize(("rule", "example"), EXAMPLES)
 @pytest.mark.parametrize("line_end", LINE_ENDS)
 @pytest.mark.parametrize("mark", [b"", BYTE_ORDER_MARK], ids=["plain", "bom"])
 def test_example(rule: Rule, example: Example, line_end: str, mark: bytes) -> None:

@@ -31,6 +31,10 @@ def targets(
     """List the GPUs that --target knows, and what would be done for each.
 
     cc is the compute capability; shared is the shared memory that one block can ask for.
+
+    Examples:
+      precpatch targets
+      precpatch targets --format json
     """
     import json
     import sys

@@ -176,8 +176,18 @@ def _inside(root: Path, path: str) -> Path:
 
 
 def _is_writable(file: Path) -> bool:
-    has_write_bit = file.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
-    return bool(has_write_bit) and os.access(file, os.W_OK) and os.access(file.parent, os.W_OK | os.X_OK)
+    """Whether the file may be replaced.
+
+    Root may write everything. But one file without a write bit in a folder that has one is locked on purpose, for root
+    too; where the folder has none either, the tree is a copy of something read-only, and root's right is used.
+    """
+    if not os.access(file, os.W_OK) or not os.access(file.parent, os.W_OK | os.X_OK):
+        return False
+    return _has_write_bit(file) or not _has_write_bit(file.parent)
+
+
+def _has_write_bit(path: Path) -> bool:
+    return bool(path.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH))
 
 
 def _split_writable(root: Path, patches: PatchSet) -> tuple[list[FilePatch], tuple[FileNote, ...]]:

@@ -19,6 +19,7 @@ from precpatch.languages.values import ATTENTION_NAMES, FLASH_ATTENTION, dtype_o
 _FLAG = re.compile(r"(?:use_|is_|enable_|enabled_|with_|do_|train_)?(bf16|bfloat16|brain_?float16)(?:_enabled)?")
 _BF16_LIST = re.compile(r"(?i)b(rain)?_?float(16)?s?_.*|bf16s?_.*|brain_names")
 _CAPABILITY = re.compile(r"(?i)capability|compute_cap|\bmajor\b|cuda_arch|sm_?version|device_arch")
+_NATIVE_BF16 = (8, 0)
 _PERMISSIVE = frozenset({"is_bf16_supported", "is_torch_bf16_gpu_available", "is_bf16_available"})
 _OTHER_DEVICE = re.compile(r"(?i)(^|[^a-z])(npu|ascend|hccl|hpu|hccs|xpu|mlu|musa|mps)([^a-z]|$)")
 
@@ -77,12 +78,32 @@ def _asked_by_compare(test: ast.Compare, lists: dict[str, set[str]]) -> Asked:
         elif negative:
             asked.no |= facts
     if _CAPABILITY.search(ast.unparse(test)):
-        asked.yes.add("capability-guard")
+        _take_capability(asked, test)
     for side in (test.left, *test.comparators):
         word = string(side)
         if word is not None and _OTHER_DEVICE.search(word):
             (asked.yes if positive else asked.no).add("other-device")
     return asked
+
+
+def _take_capability(asked: Asked, test: ast.Compare) -> None:
+    """``major >= 8`` guards what is under it, ``major < 8`` what is not; ``major >= 7`` guards nothing from a V100."""
+    threshold = next((value for side in (*test.comparators, test.left) if (value := _capability(side))), None)
+    if threshold is not None and threshold < _NATIVE_BF16:
+        return
+    below = isinstance(test.ops[0], (ast.Lt, ast.LtE, ast.NotEq, ast.NotIn))
+    (asked.no if below else asked.yes).add("capability-guard")
+
+
+def _capability(node: ast.AST) -> tuple[int, int] | None:
+    """The compute capability that a literal says: ``8``, ``8.0``, ``80``, ``(8, 0)``."""
+    if isinstance(node, ast.Tuple):
+        parts = [part.value for part in node.elts if isinstance(part, ast.Constant) and isinstance(part.value, int)]
+        return (parts[0], parts[1] if len(parts) > 1 else 0) if parts else None
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
+        tenths = round(node.value * 10) if node.value < 30 else round(node.value)
+        return divmod(tenths, 10)
+    return None
 
 
 def _facts_of(values: set[str]) -> set[str]:
@@ -163,8 +184,8 @@ def guards_around(ancestors: Ancestors, node: ast.AST, lists: dict[str, set[str]
             _take(guards, asked_by(test, lists), branch, chain, lists)
         if isinstance(parent, ast.match_case):
             _take_case(guards, parent, lists)
-        if isinstance(below, ast.Return):
-            _take_early_returns(guards, parent, below, lists)
+        if isinstance(below, ast.stmt):
+            _take_statements_before(guards, parent, below, lists)
         if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and below in parent.args.defaults:
             break
         below = parent
@@ -208,19 +229,26 @@ def _take_case(guards: Guards, case: ast.match_case, lists: dict[str, set[str]])
     guards.handled |= values
 
 
-def _take_early_returns(guards: Guards, block: ast.AST, last: ast.Return, lists: dict[str, set[str]]) -> None:
-    """``if x == "fp16": return a`` before the place makes it what the chain falls back to."""
-    body = getattr(block, "body", None)
-    if not isinstance(body, list) or last not in body:
-        return
-    for statement in body[: body.index(last)]:
-        if isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Return):
-            asked = asked_by(statement.test, lists)
-            guards.facts |= asked.no - {"capability-guard"}
-            if asked.values:
-                guards.handled |= _handled(statement, lists) | _handled(last, lists)
+def _take_statements_before(guards: Guards, block: ast.AST, statement: ast.stmt, lists: dict[str, set[str]]) -> None:
+    """What must hold for ``statement`` to be reached in its block: asserts before it, and branches that leave."""
+    for before in _statements_before(block, statement):
+        if isinstance(before, ast.Assert):
+            guards.facts |= asked_by(before.test, lists).yes
+        elif isinstance(before, ast.If) and isinstance(before.body[-1], (ast.Return, ast.Raise, ast.Continue)):
+            asked = asked_by(before.test, lists)
+            guards.facts |= asked.no
+            if isinstance(statement, ast.Return) and asked.values:
+                guards.handled |= _handled(before, lists) | _handled(statement, lists)
                 if "asks-other" in asked.yes:
                     guards.facts.add("converter-else")
+
+
+def _statements_before(block: ast.AST, statement: ast.stmt) -> list[ast.stmt]:
+    for name in ("body", "orelse", "finalbody"):
+        statements = getattr(block, name, None)
+        if isinstance(statements, list) and statement in statements:
+            return statements[: statements.index(statement)]
+    return []
 
 
 def is_other_device(module: ast.Module, path: str) -> bool:
