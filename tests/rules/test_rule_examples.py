@@ -42,7 +42,7 @@ def test_example(rule: Rule, example: Example, line_end: str, mark: bytes) -> No
     patched, reports = run(example, before)
     assert patched == after
     assert reports == example.reports
-    assert run(example, patched) == (patched, example.reports), "a second run changes something"
+    assert run(example, patched)[0] == patched, "a second run changes something"
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)

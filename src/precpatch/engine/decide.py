@@ -49,19 +49,20 @@ class _Case:
 
 
 def decide(policy: Policy, language: Language, source: SourceFile, mentions: Sequence[Mention]) -> list[Finding]:
-    """The finding of each mention, in the same order."""
+    """The findings of each mention, in the same order: its verdict, and the reports that come beside it."""
     cases = [_first_verdict(policy, source, mention) for mention in mentions]
     _settle_followers(cases)
     _settle_imports(cases)
     _make_edits(policy, language, source, cases)
-    return [_finding(source, case) for case in cases]
+    return [_finding(source, each) for case in cases for each in (case, *_alongside(policy, source, case))]
 
 
 # --- the first verdict ---------------------------------------------------------------------------------------------
 
 
 def _first_verdict(policy: Policy, source: SourceFile, mention: Mention) -> _Case:
-    rule = next((rule for rule in policy.rules if claims(rule, policy, mention)), None)
+    rules = (rule for rule in policy.rules if not rule.alongside)
+    rule = next((rule for rule in rules if claims(rule, policy, mention)), None)
     if rule is None:
         return _Case(mention, None, KEEP, f"kept: {ROLES.get(mention.role, mention.role)}")
     message = _message(rule, policy, mention)
@@ -74,8 +75,21 @@ def _first_verdict(policy: Policy, source: SourceFile, mention: Mention) -> _Cas
     return _Case(mention, rule, REWRITE, message)
 
 
+def _alongside(policy: Policy, source: SourceFile, case: _Case) -> list[_Case]:
+    """The reports of rules that only add to what is rewritten at the place."""
+    if case.verdict != REWRITE:
+        return []
+    return [
+        _Case(case.mention, rule, REPORT, _message(rule, policy, case.mention))
+        for rule in policy.rules
+        if rule.alongside and claims(rule, policy, case.mention) and not _is_suppressed(source, case.mention, rule.id)
+    ]
+
+
 def claims(rule: Rule, policy: Policy, mention: Mention) -> bool:
     """Whether the rule is for this target and claims the mention."""
+    if rule.follows and not mention.follows and rule.otherwise == KEEP:
+        return False
     return any(_holds(match, policy, mention) for match in rule.matches) and all(
         policy.target.ask(question) is answer for question, answer in rule.when
     )

@@ -80,6 +80,7 @@ class Rule:
         to: what a rewrite writes: "dtype" or "attention" for the target's, or a literal such as "false".
         follows: the action is only taken where one of the mentions that this one follows is rewritten,
             and all change together; ``otherwise`` is the action where none is.
+        alongside: the rule only adds a report beside what another rule decides, where that one acts as well.
         source: the file that the rule was read from.
     """
 
@@ -97,6 +98,7 @@ class Rule:
     to: str = "dtype"
     follows: bool = False
     otherwise: str = "keep"
+    alongside: bool = False
     references: tuple[Reference, ...] = ()
     examples: tuple[Example, ...] = ()
     source: Path = field(default=Path(), compare=False)
@@ -183,7 +185,7 @@ class _Builder:
             if name not in fields:
                 raise self.fail(f"field '{name}' is missing")
         then = self._mapping(fields["then"], "'then'")
-        self._known(then, {"action", "to", "follows", "otherwise"}, "then.")
+        self._known(then, {"action", "to", "follows", "otherwise", "alongside"}, "then.")
         action = self._one_of(then.get("action"), ACTIONS, "then.action")
         return Rule(
             id=self._text(fields["id"], "id"),
@@ -199,6 +201,7 @@ class _Builder:
             message=self._text(fields.get("message", fields["name"]), "message").strip(),
             to=self._text(then.get("to", "dtype"), "then.to"),
             follows=self._boolean(then.get("follows", False), "then.follows"),
+            alongside=self._boolean(then.get("alongside", False), "then.alongside"),
             otherwise=self._one_of(then.get("otherwise", "keep"), ("keep", "report"), "then.otherwise"),
             references=tuple(self._reference(item) for item in self._list(fields.get("references", []), "references")),
             examples=tuple(self._example(item) for item in self._list(fields.get("examples", []), "examples")),

@@ -16,6 +16,8 @@ FLASH_ATTENTION_2 = "flash_attention_2"
 _FLASH_ATTENTION_2: ComputeCapability = (8, 0)
 _TRITON: ComputeCapability = (7, 0)
 _INDUCTOR: ComputeCapability = (7, 0)
+_VLLM: ComputeCapability = (7, 0)
+_SGLANG: ComputeCapability = (7, 5)
 
 QUESTIONS: dict[str, str] = {
     "uses_bf16": "the dtype policy is bfloat16: nothing to change",
@@ -23,6 +25,8 @@ QUESTIONS: dict[str, str] = {
     "native_bf16": "the GPU has bfloat16 instructions (compute capability 8.0 or more)",
     "runs_flash_attention_2": "FlashAttention-2 runs on the GPU (8.0 or more)",
     "runs_triton": "Triton compiles half-precision kernels for the GPU (7.0 or more)",
+    "runs_vllm": "vLLM takes the GPU (7.0 or more up to vLLM 0.19, 7.5 or more from 0.20)",
+    "runs_sglang": "SGLang takes the GPU (7.5 or more)",
     "runs_inductor": "torch.compile's Inductor takes the GPU (7.0 or more)",
     "tf32": "matrix units take TF32 (8.0 or more)",
     "fp8": "matrix units take FP8 (8.9 or more)",
@@ -108,6 +112,16 @@ class Target:
     def runs_inductor(self) -> bool:
         """Inductor takes the GPU; below 7.0 ``torch.compile`` raises ``GPUTooOldForTriton``."""
         return self.capability.at_least(_INDUCTOR)
+
+    @property
+    def runs_vllm(self) -> bool:
+        """vLLM takes the GPU: its documentation says 7.0 (v0.14.0), and 7.5 from v0.21.0; no wheel has Pascal code."""
+        return self.capability.at_least(_VLLM)
+
+    @property
+    def runs_sglang(self) -> bool:
+        """SGLang takes the GPU: below 7.5 it raises "SGLang only supports sm75 and above." (0.4.6.post5, 0.5.23)."""
+        return self.capability.at_least(_SGLANG)
 
     @property
     def tf32(self) -> bool:

@@ -26,6 +26,7 @@ SWITCH_KEYS = (
     "use_fused_kernels",
     "use_liger",
     "enable_chunked_prefill",
+    "enable_fp8",
 )
 """Keys whose boolean turns a precision or an attention kernel on or off; "a.b" is the key b directly under a."""
 
@@ -35,8 +36,11 @@ NAMED_SWITCHES = {
     "attn_type": frozenset({"flex", "flex_flash", "varlen"}),
     "impl_backend": frozenset({"torch", "triton"}),
     "linear": frozenset({"te"}),
+    "kv_cache_dtype": frozenset({"fp8", "fp8_e4m3", "fp8_e5m2"}),
     "moe_implementation": frozenset({"fused"}),
+    "quantization": frozenset({"fp8", "nvfp4", "mxfp4", "mxfp8"}),
     "rollout.name": frozenset({"???", "hf", "sglang", "trtllm", "vllm"}),
+    "VERL_DISABLE_FLASH_ATTN_CE": frozenset({"0"}),
 }
 """Keys that choose a kernel library or an engine by name, and the names that are told."""
 
@@ -48,3 +52,16 @@ DEVICE_WORDS = frozenset({"ascend", "hccl", "npu"})
 
 NUMBER_KEYS = frozenset({"ulysses_sequence_parallel_size", "ulysses_parallel_size"})
 """Keys whose number turns something on when it is more than 1; told with the number as the value."""
+
+ENVIRONMENT_KEYS = (
+    "DS_ALLOW_DEPRECATED_FP16",
+    "NVTE_*",
+    "TORCH_CUDA_ARCH_LIST",
+    "TORCH_DTYPE",
+    "TRITON_MAX_SHARED_MEMORY",
+    "VERL_DISABLE_FLASH_ATTN_CE",
+    "VLLM_ATTENTION_BACKEND",
+    "VLLM_DTYPE",
+    "VLLM_USE_V1",
+)
+"""Environment variables that choose a kernel, an engine or a precision; ``*`` stands for the rest of a name."""

@@ -17,6 +17,9 @@ DTYPE_NAMES = {
     "float": ("float32", "long"),
     "float64": ("float64", "long"),
     "fp64": ("float64", "short"),
+    "bf16-mixed": ("bfloat16", "lightning"),
+    "bf16-true": ("bfloat16", "lightning"),
+    "16-mixed": ("float16", "lightning"),
 }
 """Every name of a dtype in strings and YAML, lower case -> (canonical value, spelling)."""
 
@@ -32,6 +35,8 @@ _SPELL = {
     ("float16", "short"): "fp16",
     ("float32", "short"): "fp32",
     ("float64", "short"): "fp64",
+    ("float16", "lightning"): "16-mixed",
+    ("float32", "lightning"): "32-true",
     ("bfloat16", "method"): "bfloat16",
     ("float16", "method"): "half",
     ("float32", "method"): "float",

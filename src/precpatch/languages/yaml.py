@@ -4,9 +4,11 @@ Positions come from the marks of PyYAML's parser events, each checked against th
 alias is followed, so a document that unfolds to something huge is read like any other.
 
 Facts that a mention can carry:
+    accelerate: the file is a settings file of accelerate, which has its own words for precisions.
     aliased-elsewhere: its anchor is also used under a key of another name.
     escaped: a quoted scalar whose text shows the value only after its escapes are undone.
     generated: the file says that it is generated, or its name begins with ``_generated_``.
+    megatron: the file is for the Megatron engine.
     in-list: it is an item of a list, and not an override.
     option: an override with leading dashes, such as ``--dtype=bfloat16``; always with ``override``.
     other-device: the path or a ``device`` key in the file names a device that is not an NVIDIA GPU.
@@ -27,7 +29,7 @@ import yaml
 
 from precpatch.languages.base import ReadError
 from precpatch.languages.mention import Mention, place
-from precpatch.languages.settings import DEVICE_WORDS, NAMED_SWITCHES, OTHER_DEVICES, SWITCH_KEYS
+from precpatch.languages.settings import DEVICE_WORDS, NAMED_SWITCHES, NUMBER_KEYS, OTHER_DEVICES, SWITCH_KEYS
 from precpatch.languages.source import SourceFile
 from precpatch.languages.values import ATTENTION_NAMES, DTYPE_NAMES, dtype_of, spell_dtype
 from precpatch.patch.edits import Edit
@@ -43,6 +45,7 @@ MAX_DEFAULT = 200
 
 _DEVICE_KEYS = frozenset({"device", "device_name"})
 _PRIMARY_KEYS = (frozenset({"actor_rollout_ref"}), frozenset({"data", "trainer"}))
+_ACCELERATE_KEYS = frozenset({"compute_environment", "distributed_type"})
 _BOOLEANS = {"true": ("true", "false"), "yes": ("yes", "no"), "on": ("on", "off")}
 _BOOLEAN_PAIRS = {word: pair for pair in _BOOLEANS.values() for word in pair}
 _SWITCH_WORDS = frozenset(_BOOLEAN_PAIRS).union(*NAMED_SWITCHES.values())
@@ -56,6 +59,7 @@ _NEEDLES = tuple(
         *("bf16", "fp16", "fp32", "fp64", "float", "half"),
         *sorted(ATTENTION_NAMES),
         *(key.split(".")[0] for key in SWITCH_KEYS),
+        *sorted(NUMBER_KEYS),
         *(name for key, names in NAMED_SWITCHES.items() for name in (names if "." in key else (key,))),
     )
 )
@@ -132,13 +136,35 @@ class YamlLanguage:
         """The edit that makes ``mention`` say ``value``; none where it says so already.
 
         Quotes, quote style, spelling family and the case of booleans stay. A plain scalar that would no longer be a
-        string is quoted, and a ``value`` that brings its own quotes is written as it is.
+        string is quoted, and a ``value`` that brings its own quotes is written as it is. A dtype for a bf16 switch
+        means: off for "float32", and the fp16 switch on in its place for "float16".
         """
+        if mention.kind == "switch" and value in {"float32", "float16"}:
+            return self._pair(source, mention, value)
         new = _spelled(mention, value)
         if value == mention.value or new == mention.text:
             return ()
         old = source.data[mention.start : mention.end]
         return (Edit(source.path, mention.start, old, new.encode(source.encoding)),)
+
+    def _pair(self, source: SourceFile, mention: Mention, dtype: str) -> tuple[Edit, ...]:
+        """Turn a bf16 switch off and, for float16, its fp16 twin beside it on; where it has none, rename its key."""
+        off = self.rewrite(source, mention, "false")
+        if dtype == "float32":
+            return off
+        path = mention.key_path or ""
+        twin_path = path.replace("bfloat16", "fp16").replace("bf16", "fp16")
+        twins = [each for each in self.read(source) if each.kind == "switch" and each.key_path == twin_path != path]
+        if twins:
+            return (*off, *self.rewrite(source, twins[0], "true"))
+        keys = [each for each in _walk(source) if each.slot == "key" and each.key_path == path.removesuffix(".enabled")]
+        if len(keys) != 1 or keys[0].value not in {"bf16", "use_bf16", "enable_bf16", "bf16_full_eval"}:
+            return ()
+        start = source.text.index(keys[0].value, keys[0].start)
+        old = keys[0].value.encode(source.encoding)
+        return (
+            Edit(source.path, source.offset(start), old, keys[0].value.replace("bf16", "fp16").encode(source.encoding)),
+        )
 
     def extend(self, source: SourceFile, mention: Mention, value: str) -> tuple[Edit, ...]:
         """None: YAML declares no set of allowed values."""
@@ -430,6 +456,10 @@ class _Teller:
         self.found: list[Mention] = []
         if any(map(_other_device, scalars)):
             self.facts |= {"other-device"}
+        if "megatron" in re.split(r"[/_.-]", source.path.lower()) or any(map(_is_megatron, scalars)):
+            self.facts |= {"megatron"}
+        if any(scalar.document.keys >= _ACCELERATE_KEYS for scalar in scalars):
+            self.facts |= {"accelerate"}
 
     def mentions(self) -> list[Mention]:
         """Every mention, in order of position."""
@@ -478,7 +508,7 @@ class _Teller:
     def _may_mention(self, scalar: _Scalar, start: int, end: int) -> bool:
         """A cheap look before anything is built."""
         word = scalar.value.lower()
-        if word in _SWITCH_WORDS:
+        if word in _SWITCH_WORDS or (scalar.key in NUMBER_KEYS and word.isdigit()):
             return self._name(word, scalar.key, scalar.key_path) is not None
         if word in _NAMES or "${" in word or (scalar.slot == "item" and "=" in word):
             return True
@@ -574,7 +604,7 @@ class _Teller:
             if known in SWITCH_KEYS and lowered in _BOOLEAN_PAIRS:
                 truth = "true" if lowered == _BOOLEAN_PAIRS[lowered][0] else "false"
                 return known, _Name("switch", truth, "name")
-            if lowered in NAMED_SWITCHES.get(known, ()):
+            if lowered in NAMED_SWITCHES.get(known, ()) or (known in NUMBER_KEYS and _is_more_than_one(lowered)):
                 return known, _Name("switch", lowered, "name")
         return None
 
@@ -593,6 +623,10 @@ def _named(word: str) -> _Name | None:
     return _Name("attention", lowered, "name") if lowered in ATTENTION_NAMES else None
 
 
+def _is_more_than_one(word: str) -> bool:
+    return word.isascii() and word.isdigit() and len(word) < 10 and int(word) > 1
+
+
 def _is_quoted_boolean(scalar: _Scalar) -> bool:
     """Whether the scalar looks like a boolean and is a string, by its quotes or its tag."""
     return scalar.value.lower() in _BOOLEAN_PAIRS and (bool(scalar.style) or scalar.tag not in _BOOLEAN_TAGS)
@@ -603,6 +637,15 @@ def _other_device(scalar: _Scalar) -> bool:
     if scalar.slot != "value" or scalar.key not in _DEVICE_KEYS:
         return False
     return scalar.value.lower().partition(":")[0] in OTHER_DEVICES
+
+
+def _is_megatron(scalar: _Scalar) -> bool:
+    """Whether the scalar chooses the Megatron engine for the file."""
+    if scalar.slot != "value":
+        return False
+    return (scalar.key == "strategy" and scalar.value == "megatron") or (
+        scalar.key == "_target_" and re.search(r"Mcore|Megatron", scalar.value) is not None
+    )
 
 
 def _override_setting(match: re.Match[str], setting: _Setting) -> _Setting:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from precpatch.languages.python import kernels
 from precpatch.languages.python.guards import guards_around, is_other_device, values_in
 from precpatch.languages.python.names import DTYPE_ATTRIBUTES, Names
 from precpatch.languages.python.roles import Climb, Role
@@ -14,7 +15,7 @@ from precpatch.languages.python.tree import Ancestors, Tree, dotted, last_name, 
 from precpatch.languages.source import SourceFile
 from precpatch.languages.values import ATTENTION_NAMES, dtype_of
 
-WORDS = re.compile(r"16|lash_att|LASH_ATT|getattr\(|\.half\(")
+WORDS = re.compile(r"16|lash_att|LASH_ATT|getattr\(|\.half\(|" + kernels.WORDS)
 """Lines without any of these hold no value of interest."""
 
 _OVERRIDE = re.compile(r"(?:--)?[+~]{0,2}([A-Za-z_][\w./@-]*)=(['\"]?)([\w.]+)\2")
@@ -22,10 +23,6 @@ _EMBEDDED = re.compile(
     r"(?<![\w.])[+]{0,2}(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*=['\"]?(bfloat16|bf16|flash_attention_[234])\b"
 )
 _FLAG = re.compile(r"--(bf16|fp16|tf32|bf16_full_eval|fp16_full_eval|use_flash_attn|use_flash_attention_2)")
-_SWITCHES = re.compile(
-    r"(?i)(?:use_|enable_)?(?:bf16|fp16|tf32)(?:_full_eval)?|use_flash_attn(?:_2)?|use_flash_attention_2"
-)
-
 
 METHODS = {"bfloat16": "bfloat16", "half": "float16"}
 """Cast methods of tensors and modules -> the dtype they cast to."""
@@ -90,6 +87,14 @@ class Finder:
             yield from self._f_string(node, ancestors)
         elif isinstance(node, ast.Call):
             yield from self._call(node, ancestors)
+        for look in _KERNELS:
+            yield from look(self, node, ancestors)
+
+    def found_as(self, kind: str, value: str, node: ast.AST, ancestors: Ancestors, role: Role) -> Found:
+        """A value whose role is known already; what its conditions ask is added."""
+        found = Found(kind, value, "name", self.tree.start(node), self.tree.end(node), role, node, ancestors)
+        self._add_guards(found)
+        return found
 
     def _attribute(self, node: ast.Attribute, ancestors: Ancestors) -> Iterator[Found]:
         value = DTYPE_ATTRIBUTES.get(node.attr)
@@ -114,8 +119,7 @@ class Finder:
         return self.source.text.rindex(".", 0, self.tree.end(node) - len(node.attr) + 1)
 
     def _constant(self, node: ast.Constant, ancestors: Ancestors) -> Iterator[Found]:
-        if isinstance(node.value, bool):
-            yield from self._switch(node, ancestors)
+        yield from kernels.switch(self, node, ancestors)
         if not isinstance(node.value, str) or any(isinstance(parent, ast.JoinedStr) for parent in ancestors[-2:]):
             return
         text = node.value
@@ -123,6 +127,8 @@ class Finder:
         if dtype and dtype[0] in {"bfloat16", "float16"} and text.lower() != "half":
             if not self._is_getattr_name(node, ancestors):
                 yield self._found("dtype", dtype[0], dtype[1], node, ancestors)
+        elif text == "auto":
+            yield from self._auto(node, ancestors)
         elif text in ATTENTION_NAMES and text.startswith("flash"):
             yield self._found("attention", text, "name", node, ancestors)
         elif flag := _FLAG.fullmatch(text):
@@ -130,6 +136,12 @@ class Finder:
             yield replace(found, role=replace(found.role, name="switch", key=flag[1], facts={"cli-flag"}))
         else:
             yield from self._override(node, ancestors, text)
+
+    def _auto(self, node: ast.Constant, ancestors: Ancestors) -> Iterator[Found]:
+        """``torch_dtype="auto"``: the model's own config.json decides."""
+        found = self._found("dtype", "auto", "long", node, ancestors)
+        if found.role.name == "value" and found.role.key == "torch_dtype":
+            yield found
 
     def _is_getattr_name(self, node: ast.Constant, ancestors: Ancestors) -> bool:
         """The string of ``getattr(torch, "bfloat16")``: the call as a whole is the value."""
@@ -179,17 +191,6 @@ class Finder:
             return
         yield from self._override(node, ancestors, text)
 
-    def _switch(self, node: ast.Constant, ancestors: Ancestors) -> Iterator[Found]:
-        """``bf16=True`` in a call, a dict, an assignment or as a default."""
-        role = Climb(self.names, node, ancestors).run()
-        if role.name == "value" and role.key and _SWITCHES.fullmatch(role.key):
-            found = Found(
-                "switch", str(node.value).lower(), "name", self.tree.start(node), self.tree.end(node),
-                replace(role, name="switch"), node, ancestors,
-            )  # fmt: skip
-            self._add_guards(found)
-            yield found
-
     def _found(self, kind: str, value: str, spelling: str, node: ast.AST, ancestors: Ancestors) -> Found:
         role = Climb(self.names, node, ancestors).run()
         found = Found(kind, value, spelling, self.tree.start(node), self.tree.end(node), role, node, ancestors)
@@ -230,6 +231,16 @@ class Finder:
         elif enforced:
             role.facts.add("demands")
             role.key = last_name(test.left)
+
+
+_KERNELS = (
+    kernels.imports,
+    kernels.compiled,
+    kernels.patched_attention,
+    kernels.backward,
+    kernels.enum_backend,
+    kernels.variable_switch,
+)
 
 
 def named_value(word: str) -> tuple[str, str, str] | None:

@@ -34,6 +34,10 @@ from precpatch.patch.edits import Edit
 _NEEDLES = (
     *(b"bf16", b"BF16", b"Bf16", b"float16", b"Float16", b"FLOAT16", b"fp16", b"FP16"),
     *(b"lash_att", b"LASH_ATT", b"getattr(torch", b"getattr(th"),
+    *(b"import triton", b"from triton", b"transformer_engine", b"torch.compile", b"torch_compile", b"enable_compile"),
+    *(b"remove_padding", b"AttnBackend", b"attn_type", b"moe_implementation", b"enforce_eager", b"tf32", b".backward("),
+    *(b'dtype="auto"', b"dtype='auto'", b"mixed_precision=", b"VERL_DISABLE_FLASH_ATTN_CE", b"use_liger"),
+    *(b"impl_backend",),
 )
 
 
@@ -129,7 +133,7 @@ def _rewritten(mention: Mention, value: str) -> str:
         return edit.replace_name(mention.text, value)
     if mention.spelling == "method":
         return edit.replace_method(mention.text, spell_dtype(value, "method"))
-    if mention.kind == "switch":
+    if mention.kind == "switch" and mention.text in {"True", "False"}:
         return edit.replace_literal(mention.text, value.capitalize())
     word = _word_in(mention)
     new = spell_dtype(value, mention.spelling, word) if mention.kind == "dtype" else value
@@ -140,7 +144,7 @@ def _word_in(mention: Mention) -> str:
     """The word in the mention's string that names its value, as it is written there."""
     if mention.kind != "dtype":
         return mention.value
-    found = re.findall(r"(?:torch\.)?[A-Za-z]+\d*", mention.text)
+    found = re.findall(r"(?:torch\.)?[A-Za-z]*\d+(?:-[a-z]+)?", mention.text)
     return next(
         (word for word in reversed(found) if dtype_of(word) == (mention.value, mention.spelling)), mention.value
     )
