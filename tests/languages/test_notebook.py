@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -41,7 +42,7 @@ NOTEBOOK = """\
     "%pip install flash_attn\\n",
     "import torch as th\\n",
     "\\n",
-    "print(\\"über\\", th.bfloat16)"
+    "show(\\"über\\", th.bfloat16)"
    ]
   },
   {
@@ -49,7 +50,9 @@ NOTEBOOK = """\
    "execution_count": null,
    "metadata": {},
    "outputs": [],
-   "source": "path = \\"a\\\\\\\\b\\" ; model = Auto.from_pretrained(path, torch_dtype=th.bfloat16,\\n    attn_implementation=\\"flash_attention_2\\")\\nx = model.half().bfloat16()"
+   "source": "path = \\"a\\\\\\\\b\\" ; model = Auto.from_pretrained(path, torch_dtype=th.bfloat16,\\n  \
+  attn_implementation=\\"flash_attention_2\\")\\n\
+x = model.half().bfloat16()"
   }
  ],
  "metadata": {
@@ -137,7 +140,7 @@ def test_only_code_is_read() -> None:
 
 def test_positions_are_those_of_the_file() -> None:
     first = read(NOTEBOOK)[0]
-    assert (first.line, first.column, first.end_line, first.end_column) == (19, 23, 19, 34)
+    assert (first.line, first.column, first.end_line, first.end_column) == (19, 21, 19, 32)
     assert NOTEBOOK.encode()[first.start : first.end] == b"th.bfloat16"
 
 
@@ -249,7 +252,7 @@ def test_cell_magics(cell: str, count: int) -> None:
 
 
 def test_python_that_only_looks_like_magic() -> None:
-    text = notebook("x = (a\n  % b,\n  torch.bfloat16\n  != c)\nnote = '''\n!pip install x\nwhy?\n'''\n")
+    text = notebook("x = f(a\n  % b,\n  dtype=torch.bfloat16,\n  c=d\n  != e)\nnote = '''\n!pip install x\nwhy?\n'''\n")
     assert patched(text).decode() == text.replace("torch.bfloat16", "torch.float32")
     assert only(notebook("x = await f(torch.bfloat16)")).callee == "f"
 
@@ -258,7 +261,7 @@ def test_a_cell_with_too_many_magics() -> None:
     lines = "!ls\n1\n" * MAX_MAGICS
     assert read(notebook(lines[: -len("!ls\n1\n")], "x = torch.bfloat16")) != []
     assert error_of(notebook(lines + "torch.bfloat16")) == (
-        "cell 1, line 8: more than 200 lines for IPython: not parsed, so left alone"
+        "cell 1, line 8: more than 100 lines for IPython: not parsed, so left alone"
     )
 
 
@@ -273,7 +276,7 @@ def test_a_broken_cell_without_a_needle_is_left_out() -> None:
 def test_a_broken_cell_with_a_needle_is_told() -> None:
     markdown = {"cell_type": "markdown", "metadata": {}, "source": ""}
     message = error_of(notebook(markdown, "y = 1", ["x = 1\n", "\n", "z = torch.bfloat16 (\n"]))
-    assert message.startswith("cell 3, line 27: ")
+    assert message.startswith("cell 3, line 23: ")
     assert message.endswith(": not parsed, so left alone")
     for cell in ("x = (torch.bfloat16", "x = 'torch.bfloat16\0'", "torch.bfloat16\\\n"):
         assert error_of(notebook(cell)).startswith("cell 1, line 8: ")
@@ -399,10 +402,8 @@ def test_filter() -> None:
 )
 def test_hostile_cells_are_cheap(cell: str | list[str]) -> None:
     started = time.process_time()
-    try:
+    with suppress(ReadError):
         read(notebook(cell))
-    except ReadError as error:
-        assume(str(error).startswith("cell 1, "))
     assert time.process_time() - started < 20
 
 

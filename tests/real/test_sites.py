@@ -24,7 +24,7 @@ DTYPES = "verl/utils/torch_dtypes.py"
 CHANGES = [
     ("0.2.0.post2", "verl/workers/actor/dp_actor.py", "dtype=torch.bfloat16", "dtype=torch.float32"),
     ("0.2.0.post2", "verl/workers/critic/dp_critic.py", "dtype=torch.bfloat16", "dtype=torch.float32"),
-    ("0.2.0.post2", "verl/utils/megatron_utils.py", "bf16=True", "bf16=False"),
+    ("0.2.0.post2", "verl/utils/megatron_utils.py", "params_dtype=torch.bfloat16", "params_dtype=torch.float32"),
     ("0.2.0.post2", f"{TRAINER_CONFIG}/ppo_trainer.yaml", "dtype: bfloat16", "dtype: float32"),
     ("0.4.1", "verl/workers/actor/dp_actor.py", "dtype=torch.bfloat16", "dtype=torch.float32"),
     ("0.4.1", FSDP_WORKERS, 'get("param_dtype", "bf16")', 'get("param_dtype", "fp32")'),

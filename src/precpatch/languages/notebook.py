@@ -33,7 +33,7 @@ _PYTHON_NAMES = frozenset({"ipython", "ipython2", "ipython3", "python", "python2
 _PYTHON_CELLS = frozenset({"capture", "prun", "time", "timeit"})
 """Cell magics under which the rest of the cell is Python still."""
 
-MAX_MAGICS = 200
+MAX_MAGICS = 100
 """A cell with more lines for IPython than this is not read, so that hostile files stay cheap to read."""
 
 _CELL_MAGIC = re.compile(r"\s*%%(\w*)")
