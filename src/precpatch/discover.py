@@ -23,6 +23,9 @@ SUFFIXES = (".py", ".yaml", ".yml")
 MAX_BYTES = 2 * 1024 * 1024
 """Files above this many bytes are data, not source."""
 
+LEAVES_ROOT = "symlink leaves the root"
+"""The note on a link to a file outside, which is never read and never written."""
+
 LEFT_ALONE = ("tests", "test", "docs")
 """Folders at the top of the root that are only looked at when they are named."""
 
@@ -262,7 +265,7 @@ class _Chooser:
     def _about_link(self, path: str) -> str:
         target = Path(os.path.realpath(self.root / path))
         if not target.is_relative_to(self.root):
-            return "symlink leaves the root"
+            return LEAVES_ROOT
         if not target.exists():
             return "symlink to nothing"
         return f"symlink: only the file itself is looked at, {target.relative_to(self.root).as_posix()}"

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from precpatch.config import Settings, check_choice
-from precpatch.discover import discover
+from precpatch.discover import LEAVES_ROOT, discover
 from precpatch.engine.decide import Policy, decide
-from precpatch.engine.finding import REPORT, REWRITE, Finding
+from precpatch.engine.finding import REPORT, REWRITE, Finding, file_report
 from precpatch.engine.rules import Rule, load_rules
 from precpatch.gpu.target import Target
 from precpatch.languages import language_of, languages
 from precpatch.languages.base import Language, ReadError
+from precpatch.languages.python.padding import NEEDLE, PaddingHomes
 from precpatch.languages.source import SourceFile
 from precpatch.notes import FileNote
 from precpatch.patch.edits import Edit, PatchSet
+from precpatch.patch.transaction import not_writable
 from precpatch.plan import Plan
 
 
@@ -34,23 +37,74 @@ def plan(root: Path, paths: Sequence[Path], target: Target, settings: Settings, 
     Raises:
         UserError: a path or a rule file cannot be used.
     """
-    policy = Policy(chosen_rules(settings), target, settings.unsafe)
     found = discover(root, paths, settings.include, settings.exclude, suffixes=tuple(languages()))
+    originals, errors = _read(root, found.files)
+    policy = Policy(chosen_rules(settings), target, settings.unsafe, _padding_homes(found.files, originals))
     findings: list[Finding] = []
-    errors: list[FileNote] = []
-    originals: dict[str, bytes] = {}
-    for path in found.files:
+    for path, data in originals.items():
         try:
-            data = (root / path).read_bytes()
             findings += file_findings(path, data, policy, show_text=show_text)
-        except OSError as error:
-            errors.append(FileNote(path, f"cannot be read: {error.strerror}"))
         except ReadError as error:
             errors.append(FileNote(path, str(error)))
-        else:
+    findings = _without_read_only(root, findings, _patches(findings, originals))
+    outside = [note for note in found.skipped if note.message == LEAVES_ROOT]
+    findings += [file_report(note.path, "symlink-outside", f"{LEAVES_ROOT}: not looked at") for note in outside]
+    return Plan(
+        root=root,
+        target=target,
+        findings=tuple(sorted(findings, key=lambda finding: (finding.mention.path, finding.mention.start))),
+        patches=_patches(findings, originals),
+        errors=tuple(sorted(errors, key=lambda note: note.path)),
+        skipped=tuple(note for note in found.skipped if note not in outside),
+        files_scanned=len(found.files),
+    )
+
+
+def _read(root: Path, files: Sequence[str]) -> tuple[dict[str, bytes], list[FileNote]]:
+    """The bytes of every file that can matter, and a note for each that cannot be read."""
+    originals: dict[str, bytes] = {}
+    errors: list[FileNote] = []
+    for path in files:
+        language = language_of(path)
+        try:
+            data = (root / path).read_bytes()
+        except OSError as error:
+            errors.append(FileNote(path, f"cannot be read: {error.strerror}"))
+            continue
+        if language is not None and (language.mentions(data) or NEEDLE in data):
             originals[path] = data
-    patches = PatchSet.of((edit for finding in findings for edit in _accepted(finding)), originals.__getitem__)
-    return Plan(root, target, tuple(findings), patches, tuple(errors), found.skipped, len(found.files))
+    return originals, errors
+
+
+def _padding_homes(files: Sequence[str], originals: Mapping[str, bytes]) -> PaddingHomes:
+    """Where the padding helpers of flash_attn can come from in this checkout."""
+    candidates: dict[str, SourceFile] = {}
+    for path, data in originals.items():
+        language = language_of(path)
+        if NEEDLE in data and language is not None and language.name == "python":
+            with suppress(ReadError):
+                candidates[path] = language.open(path, data)
+    return PaddingHomes.among(files, candidates)
+
+
+def _without_read_only(root: Path, findings: list[Finding], patches: PatchSet) -> list[Finding]:
+    """Refuse every fix in a file that may not be written: a person has to make it writable first."""
+    locked = {note.path for note in not_writable(root, patches)}
+    reason = "not-writable: the file or its folder is read-only"
+    return [_refused(each, reason) if locked & _written_by(each) else each for each in findings]
+
+
+def _written_by(finding: Finding) -> set[str]:
+    """The files that a fix writes."""
+    added = {finding.new_file.path} if finding.new_file else set()
+    return {edit.path for edit in finding.edits} | added
+
+
+def _patches(findings: Sequence[Finding], originals: Mapping[str, bytes]) -> PatchSet:
+    accepted = [finding for finding in findings if finding.verdict == REWRITE]
+    edits = [edit for finding in accepted for edit in finding.edits]
+    new_files = [finding.new_file for finding in accepted if finding.new_file is not None]
+    return PatchSet.of(edits, originals.__getitem__, new_files)
 
 
 def chosen_rules(settings: Settings) -> tuple[Rule, ...]:
@@ -130,7 +184,7 @@ def _refused(finding: Finding, reason: str) -> Finding:
     if finding.verdict != REWRITE:
         return finding
     message = f"{finding.message}; not rewritten: {reason}"
-    return replace(finding, verdict=REPORT, message=message, edits=(), after=None, override=None)
+    return replace(finding, verdict=REPORT, message=message, edits=(), new_file=None, after=None, override=None)
 
 
 def _accepted(finding: Finding) -> tuple[Edit, ...]:

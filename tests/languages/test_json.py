@@ -275,11 +275,17 @@ def test_the_twin_comes_on(text: str, after: str) -> None:
         '{"bf16": {"enabled": true}, "fp16": false}',
         '{"bf16": {"enabled": true, "immediate_grad_update": true}}',
         '{"train_micro_batch_size_per_gpu": 1, "tf32": true}',
+        '{"train_micro_batch_size_per_gpu": 1, "bf16": {"tf32": true}}',
         '{"zero_optimization": {}, "fp16": {"enabled": true}}',
+        '{"zero_optimization": {}, "bf16.enabled": true}',
     ],
 )
 def test_no_twin_can_come_on(text: str) -> None:
     assert rewritten(text, "float16").decode() == text
+
+
+def test_a_switch_of_another_file() -> None:
+    assert READER.rewrite(opened("{}"), read(ZERO_3)[0], "float16") == ()
 
 
 def test_deepspeed_that_follows_the_trainer() -> None:
@@ -549,6 +555,7 @@ def test_filter_knows_the_switches(key: str) -> None:
 def test_filter() -> None:
     assert READER.mentions(b'{"x": "BFloat16"}')
     assert READER.mentions(b'{"x": "torch.half"}')
+    assert READER.mentions(b'{"bf16.enabled": true}')
     assert READER.mentions(b'{"x": "b\\u0066loat16"}')
     assert not READER.mentions(b'{"name": "demo-bf16", "text": "bf16 and \\u00e9 \\u003c", "type": "float"}')
     assert not READER.mentions(b"")

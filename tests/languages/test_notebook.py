@@ -85,7 +85,7 @@ def read(text: str | bytes, prose: bool = False, path: str = "demo.ipynb") -> li
     source = opened(text, path)
     mentions = READER.read(source, prose)
     for mention in mentions:
-        assert mention.language == "notebook"
+        assert mention.language == "python"
         assert mention.kind in KINDS
         assert mention.role in ROLES
         assert source.data[mention.start : mention.end].decode(source.encoding) == mention.text
@@ -285,7 +285,7 @@ def test_a_broken_cell_with_a_needle_is_told() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"cells": ["torch.bfloat16", ]', "line 1, column 30: "),
+        ('{"cells": ["torch.bfloat16" }', "line 1, column 29: "),
         ('{"cells": []}\n{"x": "bf16"}', "line 2, column 1: more than one JSON value"),
     ],
 )
@@ -346,8 +346,13 @@ def test_a_mention_may_cross_the_strings_of_a_cell() -> None:
 def test_text_that_was_put_out_is_never_written() -> None:
     text = notebook("!ls\nx = f'''\n'''\ny = torch. \\\n  bfloat16\n").replace("bfloat16", "bfloat16 # \\ud800")
     assert code_of(patched(text))[0].endswith("  float32 # \ud800\n")
-    lone = opened(notebook('x.dtype = "bfloat16?"').replace("?", " \\ud83d"))
-    assert all(READER.rewrite(lone, mention, "float32") == () for mention in READER.read(lone))
+
+
+def test_half_of_a_character_is_never_written() -> None:
+    source = opened(notebook('x = """\n? a.b.dtype=bfloat16"""').replace("?", "\\ud83d"))
+    (mention,) = READER.read(source)
+    assert mention.text.startswith('\\"\\"\\"\\n\\ud83d a.b')
+    assert READER.rewrite(source, mention, "float32") == ()
 
 
 def test_switches_and_their_twins() -> None:

@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from precpatch.errors import UserError
-from precpatch.patch.edits import Edit, OverlapError, PatchSet, StaleEdit
+from precpatch.patch.edits import Edit, NewFile, OverlapError, PatchSet, StaleEdit
 
 TEXT = b"one two three two"
 
@@ -87,3 +87,41 @@ def test_other_bytes_than_those_of_the_plan_are_an_error() -> None:
 def test_a_patch_set_cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
         PatchSet().files = ()  # type: ignore[misc]
+
+
+def test_new_files_are_part_of_the_set() -> None:
+    new, empty, edit = NewFile("b/new", b"data"), NewFile("0", b""), Edit("a", 0, b"one", b"1")
+    patches = PatchSet.of([edit], {"a": TEXT}.__getitem__, [new, empty, NewFile("b/new", b"data")])
+    assert patches.paths == ("0", "a", "b/new")
+    assert patches.new_files == (empty, new)
+    assert [patch.sha256 is None for patch in patches.files] == [True, False, True]
+    assert patches.touches("b/new")
+    assert patches.apply_to("b/new", None) == b"data"
+    assert patches.apply_to("b/new", b"data") == b"data"
+    assert patches.apply_to("0", None) == b""
+    assert patches.apply_to("none", None) is None
+    assert PatchSet.of([], lambda path: b"", [empty])
+
+
+@pytest.mark.parametrize(
+    ("edits", "new_files"),
+    [
+        ([], [NewFile("a", b"1"), NewFile("a", b"2")]),
+        ([Edit("a", 4, b"two", b"2")], [NewFile("a", b"1")]),
+    ],
+)
+def test_a_new_file_has_its_path_for_itself(edits: list[Edit], new_files: list[NewFile]) -> None:
+    with pytest.raises(OverlapError, match="a: two changes claim the whole file: new file '1'; and ") as caught:
+        PatchSet.of(edits, {"a": TEXT}.__getitem__, new_files)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_came_or_went_since_is_an_error() -> None:
+    edit, new = Edit("a", 4, b"two", b"2"), NewFile("b", b"")
+    patches = PatchSet.of([edit], {"a": TEXT}.__getitem__, [new])
+    with pytest.raises(StaleEdit, match="b: changed since it was read") as caught:
+        patches.apply_to("b", b"other")
+    assert caught.value.edit == new
+    with pytest.raises(StaleEdit, match="a: changed since it was read") as caught:
+        patches.apply_to("a", None)
+    assert caught.value.edit == edit

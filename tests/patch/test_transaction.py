@@ -11,7 +11,7 @@ import signal
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,12 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precpatch.errors import UserError
-from precpatch.patch.edits import Edit, PatchSet
+from precpatch.patch.edits import Edit, NewFile, PatchSet
 from precpatch.patch.journal import Store
 from precpatch.patch.transaction import apply, not_writable, recover, revert
 
 OLD = {"a.py": b"x = bf16\r\n", "pkg/b.py": b"\xe9 bf16", "pkg/deep/c d.yaml": b"k: bf16\n", "other.py": b"pass\n"}
 NEW = {path: data.replace(b"bf16", b"fp32") for path, data in OLD.items()}
+ADDED = NewFile("pkg/added.py", b"import torch\n\xff")
+NEW_AND_ADDED = {**NEW, ADDED.path: ADDED.data}
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a forked process")
 needs_links = pytest.mark.skipif(sys.platform == "win32", reason="needs symbolic links")
@@ -44,14 +46,21 @@ def read_tree(root: Path) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in relative.items() if not name.startswith(".precpatch/")}
 
 
-def to_fp32(root: Path, *paths: str, old: bytes = b"bf16", new: bytes = b"fp32") -> PatchSet:
-    """The edits that replace ``old`` in ``paths``, by default in every file."""
+def to_fp32(
+    root: Path, *paths: str, old: bytes = b"bf16", new: bytes = b"fp32", new_files: Iterable[NewFile] = ()
+) -> PatchSet:
+    """The edits that replace ``old`` in ``paths``, by default in every file, and the files to add."""
     edits = []
     for path in paths or read_tree(root):
         data = (root / path).read_bytes()
         if old in data:
             edits.append(Edit(path, data.index(old), old, new))
-    return PatchSet.of(edits, lambda path: (root / path).read_bytes())
+    return PatchSet.of(edits, lambda path: (root / path).read_bytes(), new_files)
+
+
+def adding(*new_files: NewFile) -> PatchSet:
+    """A patch set that only adds files."""
+    return PatchSet.of([], lambda path: b"", new_files)
 
 
 @pytest.fixture
@@ -84,10 +93,13 @@ def test_any_edits_come_back(files: dict[str, bytes], chance: random.Random) -> 
                 for start in range(0, len(data), 5)
                 if chance.random() < 0.5
             ]
-            patches = PatchSet.of(edits, states[-1].__getitem__)
+            new = f"new{len(states)}"
+            new_files = [NewFile(new, chance.randbytes(chance.randrange(4)))] if chance.random() < 0.5 else []
+            patches = PatchSet.of(edits, states[-1].__getitem__, new_files)
             if patches:
                 apply(root, patches)
-                states.append({path: patches.apply_to(path, data) for path, data in states[-1].items()})
+                paths = {*states[-1], *patches.paths}
+                states.append({path: patches.apply_to(path, states[-1].get(path)) for path in paths})
             assert read_tree(root) == states[-1]
         for state in reversed(states[:-1]):
             revert(root)
@@ -240,7 +252,7 @@ def test_a_read_only_file_is_left_and_noted(tree: Path) -> None:
     patches = to_fp32(tree)
     applied = apply(tree, patches)
     assert applied.files == ("a.py", "pkg/deep/c d.yaml")
-    assert applied.notes == not_writable(tree, patches.paths)
+    assert applied.notes == not_writable(tree, patches)
     assert [(note.path, note.message.partition(":")[0]) for note in applied.notes] == [("pkg/b.py", "not-writable")]
     assert read_tree(tree) == {**NEW, "pkg/b.py": OLD["pkg/b.py"]}
     assert stat.S_IMODE((tree / "pkg/b.py").stat().st_mode) == 0o444
@@ -287,6 +299,165 @@ def test_a_change_of_owner_is_noted(tree: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     applied = apply(tree, to_fp32(tree, "a.py"))
     assert [note.message.partition(":")[0] for note in applied.notes] == ["belonged to another user"]
+
+
+# Files that are added
+
+
+def test_a_file_is_added_and_removed_again(tree: Path) -> None:
+    applied = apply(tree, to_fp32(tree, new_files=[ADDED, NewFile("empty", b"")]))
+    assert applied.files == ("a.py", "empty", "pkg/added.py", "pkg/b.py", "pkg/deep/c d.yaml")
+    assert applied.notes == ()
+    assert read_tree(tree) == {**NEW_AND_ADDED, "empty": b""}
+    journal = json.loads((tree / ".precpatch/journals/000001.json").read_bytes())
+    assert {file["path"]: file["before"] for file in journal["files"]}[ADDED.path] is None
+    assert revert(tree).files == applied.files
+    assert read_tree(tree) == OLD
+    assert not (tree / ".precpatch").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes")
+@pytest.mark.parametrize(("mask", "mode"), [(0o000, 0o644), (0o077, 0o600)])
+def test_the_mode_of_an_added_file(tree: Path, mask: int, mode: int) -> None:
+    before = os.umask(mask)
+    try:
+        apply(tree, adding(ADDED))
+    finally:
+        os.umask(before)
+    status = (tree / ADDED.path).stat()
+    assert (stat.S_IMODE(status.st_mode), status.st_nlink) == (mode, 1)
+
+
+@pytest.mark.parametrize("data", [b"mine", ADDED.data])
+def test_a_file_that_is_there_by_now_stops_everything(tree: Path, data: bytes) -> None:
+    patches = to_fp32(tree, new_files=[ADDED])
+    write_tree(tree, {ADDED.path: data})
+    with pytest.raises(UserError, match=r"appeared since the plan was made.*pkg/added\.py"):
+        apply(tree, patches)
+    assert read_tree(tree) == {**OLD, ADDED.path: data}
+    assert not (tree / ".precpatch").exists()
+
+
+@needs_links
+def test_a_link_to_nowhere_is_in_the_way_too(tree: Path) -> None:
+    (tree / ADDED.path).symlink_to(tree.parent / "outside.py")
+    with pytest.raises(UserError, match="appeared since"):
+        apply(tree, to_fp32(tree, new_files=[ADDED]))
+    assert (tree / ADDED.path).is_symlink()
+    assert not (tree.parent / "outside.py").exists()
+    assert read_tree(tree) == OLD
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("../out.py", "not a plain path"),
+        ("/out.py", "not a plain path"),
+        ("pkg/", "not a plain path"),
+        (".git/hooks/x", "own folder"),
+        (".precpatch/x", "own folder"),
+        ("none/x.py", "its folder: No such file"),
+        ("a.py/x.py", "its folder"),
+        ("folder/x.py", "leads out of"),
+        ("repository/x", "own folder"),
+    ],
+)
+@needs_links
+def test_a_file_is_added_to_a_folder_of_the_root_only(tree: Path, path: str, problem: str) -> None:
+    write_tree(tree.parent, {"outside/y": b""})
+    write_tree(tree, {".git/hooks/y": b""})
+    (tree / "folder").symlink_to(tree.parent / "outside")
+    (tree / "repository").symlink_to(".git/hooks")
+    before = read_tree(tree.parent)
+    with pytest.raises(UserError, match=problem):
+        apply(tree, to_fp32(tree, *OLD, new_files=[NewFile(path, b"x")]))
+    assert read_tree(tree.parent) == before
+
+
+@needs_links
+def test_a_file_is_added_once_through_a_link_inside(tree: Path) -> None:
+    (tree / "alias").symlink_to("pkg")
+    new = NewFile("alias/added.py", ADDED.data)
+    with pytest.raises(UserError, match=r"alias/added\.py and pkg/added\.py are the same file"):
+        apply(tree, adding(ADDED, new))
+    assert apply(tree, adding(new)).files == ("alias/added.py",)
+    assert (tree / ADDED.path).read_bytes() == ADDED.data
+    assert revert(tree).files == (ADDED.path,)
+    assert read_tree(tree) == OLD
+
+
+def test_a_file_for_a_read_only_folder_is_left_out_and_noted(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tree / "pkg" and access(path, mode))
+    patches = to_fp32(tree, "a.py", new_files=[ADDED])
+    applied = apply(tree, patches)
+    assert applied.files == ("a.py",)
+    assert applied.notes == not_writable(tree, patches)
+    assert [note.path for note in applied.notes] == [ADDED.path]
+    assert "not-writable: its folder is read-only" in applied.notes[0].message
+    assert not (tree / ADDED.path).exists()
+
+
+def test_without_hard_links_a_file_is_added_too(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(source: Path, target: Path) -> None:
+        if target.name == "taken":
+            target.write_bytes(b"mine")
+        raise OSError(errno.EPERM, "Operation not permitted", str(source))
+
+    monkeypatch.setattr(os, "link", refused)
+    with pytest.raises(UserError, match="taken: changed during the apply"):
+        apply(tree, adding(ADDED, NewFile("taken", b"")))
+    assert read_tree(tree) == {**OLD, "taken": b"mine"}
+    apply(tree, adding(ADDED))
+    assert read_tree(tree) == {**OLD, "taken": b"mine", ADDED.path: ADDED.data}
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_what_appears_during_the_apply_stays(tree: Path, monkeypatch: pytest.MonkeyPatch, folder: bool) -> None:
+    link = os.link
+
+    def raced(source: Path, target: Path) -> None:
+        if folder:
+            target.mkdir()
+        else:
+            target.write_bytes(b"mine")
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", raced)
+    with pytest.raises(UserError, match=r"pkg/added\.py: changed during the apply"):
+        apply(tree, to_fp32(tree, new_files=[ADDED]))
+    assert (tree / ADDED.path).is_dir() == folder
+    assert read_tree(tree) == (OLD if folder else {**OLD, ADDED.path: b"mine"})
+    assert not (tree / ".precpatch").exists()
+
+
+def test_an_added_file_that_was_changed_is_not_removed(tree: Path) -> None:
+    apply(tree, to_fp32(tree, new_files=[ADDED]))
+    (tree / ADDED.path).write_bytes(b"mine")
+    with pytest.raises(UserError, match=r"changed since the apply.*pkg/added\.py.*--force"):
+        revert(tree)
+    assert read_tree(tree) == {**NEW, ADDED.path: b"mine"}
+    revert(tree, force=True)
+    assert read_tree(tree) == OLD
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_an_added_file_that_is_gone_needs_no_removal(tree: Path, folder: bool) -> None:
+    new = NewFile("sub/x.py", b"x")
+    (tree / "sub").mkdir()
+    apply(tree, to_fp32(tree, new_files=[new]))
+    (tree / new.path).unlink()
+    if folder:
+        (tree / "sub").rmdir()
+    assert revert(tree).files == ("a.py", "pkg/b.py", "pkg/deep/c d.yaml")
+    assert read_tree(tree) == OLD
+
+
+def test_edits_of_an_added_file_stack(tree: Path) -> None:
+    apply(tree, adding(ADDED))
+    apply(tree, to_fp32(tree, ADDED.path, old=b"torch", new=b"numpy"))
+    assert revert(tree, all=True).files == (ADDED.path,)
+    assert read_tree(tree) == OLD
 
 
 # The stack of applies
@@ -379,7 +550,7 @@ def counted(step: int, then: Callable[[], None]) -> Iterator[tuple[str, Callable
 
         return call
 
-    for name in ("open", "replace", "fsync", "unlink", "chmod", "mkdir", "rmdir"):
+    for name in ("open", "replace", "link", "fsync", "unlink", "chmod", "mkdir", "rmdir"):
         yield name, wrap(getattr(os, name))
 
 
@@ -405,6 +576,7 @@ def steps(tmp_path: Path) -> Iterator[tuple[int, Path]]:
 def assert_whole(root: Path) -> None:
     for path, old in OLD.items():
         assert (root / path).read_bytes() in (old, NEW[path])
+    assert not (root / ADDED.path).exists() or (root / ADDED.path).read_bytes() == ADDED.data
 
 
 def problem_of(action: Callable[[], object]) -> str:
@@ -419,17 +591,17 @@ def problem_of(action: Callable[[], object]) -> str:
 @needs_fork
 def test_a_killed_apply_leaves_whole_files_and_is_rolled_back(tmp_path: Path) -> None:
     for step, root in steps(tmp_path):
-        patches = to_fp32(root)
+        patches = to_fp32(root, new_files=[ADDED])
         killed = killed_at(step, lambda root=root, patches=patches: apply(root, patches))
         assert_whole(root)
         rolled_back = recover(root)
         if not killed:
             assert step > 20
-            assert read_tree(root) == NEW
+            assert read_tree(root) == NEW_AND_ADDED
             break
         if (root / ".precpatch").exists():  # killed once it was done
             assert rolled_back.files == ()
-            assert read_tree(root) == NEW
+            assert read_tree(root) == NEW_AND_ADDED
             revert(root)
         assert read_tree(root) == OLD
         assert not (root / ".precpatch").exists()
@@ -438,7 +610,7 @@ def test_a_killed_apply_leaves_whole_files_and_is_rolled_back(tmp_path: Path) ->
 @needs_fork
 def test_the_next_apply_rolls_a_killed_one_back(tmp_path: Path) -> None:
     for step, root in steps(tmp_path):
-        patches = to_fp32(root)
+        patches = to_fp32(root, new_files=[ADDED])
         if not killed_at(step, lambda root=root, patches=patches: apply(root, patches)):
             break
         left = to_fp32(root, *OLD)
@@ -446,8 +618,8 @@ def test_the_next_apply_rolls_a_killed_one_back(tmp_path: Path) -> None:
         if problem:
             assert "rolled back first" in problem
             assert read_tree(root) == OLD
-            apply(root, to_fp32(root))
-        assert {path: data for path, data in read_tree(root).items() if path in OLD} == NEW
+            apply(root, to_fp32(root, new_files=[ADDED]))
+        assert read_tree(root) in (NEW_AND_ADDED, NEW)
         revert(root, all=True)
         assert read_tree(root) == OLD
 
@@ -455,8 +627,8 @@ def test_the_next_apply_rolls_a_killed_one_back(tmp_path: Path) -> None:
 @needs_fork
 def test_a_killed_revert_can_be_run_again(tmp_path: Path) -> None:
     for step, root in steps(tmp_path):
-        apply(root, to_fp32(root))
-        apply(root, to_fp32(root, "a.py", old=b"fp32", new=b"half"))
+        apply(root, to_fp32(root, new_files=[ADDED]))
+        apply(root, to_fp32(root, "a.py", ADDED.path, old=b"fp32", new=b"half"))
         killed = killed_at(step, lambda root=root: revert(root, all=True))
         if killed and (root / ".precpatch").exists() and list((root / ".precpatch").glob("journals/*")):
             revert(root, all=True)
@@ -472,13 +644,13 @@ def test_a_write_that_fails_is_taken_back_at_once(tmp_path: Path, monkeypatch: p
         raise OSError(errno.ENOSPC, "No space left on device", "somewhere")
 
     for step, root in steps(tmp_path):
-        patches = to_fp32(root)
+        patches = to_fp32(root, new_files=[ADDED])
         with monkeypatch.context() as patch:
             for name, call in counted(step, full):
                 patch.setattr(os, name, call)
             problem = problem_of(lambda root=root, patches=patches: apply(root, patches))
         if not problem:
-            assert read_tree(root) == NEW
+            assert read_tree(root) == NEW_AND_ADDED
             assert step > 20
             break
         assert "No space left" in problem
@@ -577,7 +749,9 @@ def test_a_journal_cannot_leave_the_root(tree: Path, path: object, status: str) 
         {"files": "a.py"},
         {"files": [3]},
         {"files": [entry("a.py", before="../../etc/motd")]},
-        {"files": [entry("a.py", before=None)]},
+        {"files": [entry("a.py", before="")]},
+        {"files": [{"path": "a.py", "after": EVIL_SHA}]},
+        {"files": [entry("a.py", before=None, after="x")]},
         {"files": [entry("a.py", after="x")]},
         {"files": [entry("a.py"), entry("a.py")]},
     ],
@@ -587,6 +761,31 @@ def test_a_damaged_journal_is_refused(tree: Path, changes: dict[str, object]) ->
     with pytest.raises(UserError, match=r"000001\.json: damaged"):
         revert(tree, force=True)
     assert read_tree(tree) == OLD
+
+
+@pytest.mark.parametrize("status", ["done", "writing"])
+def test_a_journal_cannot_remove_a_file_with_other_bytes(tree: Path, status: str) -> None:
+    plant(tree, entry("a.py", before=None, after=EVIL_SHA), status=status)
+    for action in (revert, recover, lambda root: apply(root, to_fp32(root, *OLD))):
+        problem = problem_of(lambda action=action: action(tree))
+        assert "changed since the apply" in problem or (status == "done" and action is not revert)
+        assert (tree / "a.py").exists()
+
+
+@needs_links
+@pytest.mark.parametrize("place", ["folder/out.py", "link.py"])
+@pytest.mark.parametrize("status", ["done", "writing"])
+def test_a_journal_cannot_remove_a_file_through_a_link(tree: Path, place: str, status: str) -> None:
+    outside = write_tree(tree.parent / "outside", {"out.py": EVIL, f".precpatch-{'0' * 16}-0.tmp": b"mine"})
+    before = read_tree(outside)
+    (tree / "link.py").symlink_to(outside / "out.py")
+    (tree / "folder").symlink_to(outside)
+    for path in (place, place.replace("out", "none")):
+        plant(tree, entry(path, before=None, after=EVIL_SHA), status=status)
+        with pytest.raises(UserError, match="a link has taken its place"):
+            revert(tree, force=True)
+    assert read_tree(outside) == before
+    assert (tree / "link.py").is_symlink()
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{", b"\xff", b"[" * 100_000])

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precpatch.patch.diff import quote_path, unified_diff
-from precpatch.patch.edits import Edit, PatchSet
+from precpatch.patch.edits import Edit, NewFile, PatchSet
 
 LINES = st.lists(
     st.sampled_from(
@@ -45,14 +45,31 @@ def edited(draw: st.DrawFn) -> tuple[bytes, list[tuple[int, bytes, bytes]]]:
     return data, list(edits.values())
 
 
+def read(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".git"}
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse some of these names")
-@given(st.dictionaries(NAMES, edited(), min_size=1, max_size=6))
+@given(
+    st.dictionaries(NAMES, st.one_of(edited(), edited(), FILES.map(lambda data: (None, data))), min_size=1, max_size=6)
+)
 @settings(max_examples=40, deadline=None)
-def test_git_apply_makes_the_bytes_of_apply_to(tree: dict[str, tuple[bytes, list[tuple[int, bytes, bytes]]]]) -> None:
-    files = {path: data for path, (data, _) in tree.items()}
-    patches = PatchSet.of((Edit(path, *edit) for path, (_, edits) in tree.items() for edit in edits), files.__getitem__)
-    after = {path: patches.apply_to(path, data) for path, data in files.items()}
-    diff = unified_diff((path, files[path], after[path]) for path in files)
+def test_git_apply_makes_the_bytes_of_apply_to(
+    tree: dict[str, tuple[bytes, list[tuple[int, bytes, bytes]]] | tuple[None, bytes]],
+) -> None:
+    """Each path is a file and its edits, or None and the bytes of a new file."""
+    files: dict[str, bytes] = {}
+    edits: list[Edit] = []
+    new_files: list[NewFile] = []
+    for path, (data, change) in tree.items():
+        if isinstance(change, bytes):
+            new_files.append(NewFile(path, change))
+        else:
+            files[path] = data
+            edits += (Edit(path, *edit) for edit in change)
+    patches = PatchSet.of(edits, files.__getitem__, new_files)
+    after = {path: patches.apply_to(path, files.get(path)) for path in tree}
+    diff = unified_diff((path, files.get(path), after[path]) for path in tree)
     assert bool(diff) == bool(patches)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -61,10 +78,12 @@ def test_git_apply_makes_the_bytes_of_apply_to(tree: dict[str, tuple[bytes, list
         git(folder, "init", "-q")
         if diff:
             git(folder, "apply", "-p1", "--whitespace=nowarn", stdin=diff)
-        assert {path: (folder / path).read_bytes() for path in files} == after
+        assert read(folder) == after
         if diff:
-            git(folder, "apply", "-p1", "-R", "--whitespace=nowarn", stdin=diff)
-        assert {path: (folder / path).read_bytes() for path in files} == files
+            back = unified_diff((path, after[path], files.get(path)) for path in tree)
+            git(folder, "apply", "-p1", "-R", "--check", "--whitespace=nowarn", stdin=diff)
+            git(folder, "apply", "-p1", "--whitespace=nowarn", stdin=back)
+        assert read(folder) == files
 
 
 @pytest.mark.parametrize(
@@ -90,6 +109,18 @@ def test_the_text_is_that_of_git() -> None:
         b"@@ -9,6 +9,7 @@\n 8\n 9\n 10\n+ten\n 11\n 12\n 13\n"
         b"@@ -18,4 +19,4 @@\n 17\n 18\n 19\n-end\n\\ No newline at end of file\n+END\n"
     )
+
+
+def test_added_and_deleted_files_have_no_name_on_the_other_side() -> None:
+    assert unified_diff([("a b", None, b"x\ny"), ("0", None, b"")]) == (
+        b"diff --git a/0 b/0\nnew file mode 100644\n"
+        b"diff --git a/a b b/a b\nnew file mode 100644\n--- /dev/null\n+++ b/a b\t\n"
+        b"@@ -0,0 +1,2 @@\n+x\n+y\n\\ No newline at end of file\n"
+    )
+    assert unified_diff([("a", b"x\n", None)]) == (
+        b"diff --git a/a b/a\ndeleted file mode 100644\n--- a/a\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"
+    )
+    assert unified_diff([("a", None, None)]) == b""
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from handmade import P40, SITES, SOURCE, Site, finding
 
 from precpatch.notes import FileNote
-from precpatch.patch.edits import Edit, PatchSet
+from precpatch.patch.edits import Edit, NewFile, PatchSet
 from precpatch.plan import Plan
 
 
@@ -30,6 +30,14 @@ def plan(tmp_path: Path) -> Plan:
         skipped=(FileNote("link.py", "a link that leaves the folder"),),
         files_scanned=7,
     )
+
+
+@pytest.fixture
+def adding_plan(plan: Plan) -> Plan:
+    """The same Plan with two files to add."""
+    new_files = [NewFile("pkg/added.py", b"import torch"), NewFile("empty", b"")]
+    patches = PatchSet.of(plan.patches.edits, lambda path: (plan.root / path).read_bytes(), new_files)
+    return replace(plan, patches=patches)
 
 
 @pytest.fixture

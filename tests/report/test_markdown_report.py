@@ -79,3 +79,9 @@ def test_text_that_is_not_unicode_is_escaped(plan_of: Callable[..., Plan]) -> No
     report = markdown.render(plan_of(Site("\udce9\x00", 1, 1, "report", path="caf\udce9.py"))).decode()
     assert r"`caf\udce9.py:1`" in report
     assert r"`\udce9\x00`" in report
+
+
+def test_added_files_are_listed(adding_plan: Plan) -> None:
+    report = markdown.render(adding_plan).decode()
+    assert "## Added files (2)\n\n- added: `empty`\n- added: `pkg/added.py`\n" in report
+    assert "+import torch\n" in report.partition("## Diff")[2]

@@ -86,3 +86,9 @@ def test_long_and_multi_line_code_is_one_short_line() -> None:
     short = shorten("x" * 50 + "y" * 50, 60)
     assert len(short) == 60
     assert "..." in short
+
+
+def test_files_to_add_are_named_and_counted(adding_plan: Plan) -> None:
+    rows = shown(adding_plan)
+    assert [row for row in rows if row.startswith("added: ")] == ["added: empty", "added: pkg/added.py"]
+    assert any(row.startswith("1 site to rewrite in 1 file, 2 files to add, 2 sites need a person") for row in rows)

@@ -36,3 +36,10 @@ def test_git_takes_the_patch(plan: Plan) -> None:
     patch = write.render("patch", plan)
     subprocess.run(["git", "apply", "-p1", "-"], input=patch, cwd=plan.root, check=True)
     assert (plan.root / "pkg/a.py").read_bytes() == SOURCE.replace(b"torch.bfloat16", b"torch.float32")
+
+
+def test_git_adds_the_files_of_the_patch(adding_plan: Plan) -> None:
+    patch = write.render("patch", adding_plan)
+    subprocess.run(["git", "apply", "-p1", "-"], input=patch, cwd=adding_plan.root, check=True)
+    assert (adding_plan.root / "pkg/added.py").read_bytes() == b"import torch"
+    assert (adding_plan.root / "empty").read_bytes() == b""

@@ -16,8 +16,9 @@ from precpatch.engine.rules import Match, Rule
 from precpatch.gpu.target import Target
 from precpatch.languages.base import Language
 from precpatch.languages.mention import ROLES, Mention
+from precpatch.languages.python.padding import PaddingHomes
 from precpatch.languages.source import SourceFile
-from precpatch.patch.edits import Edit
+from precpatch.patch.edits import Edit, NewFile
 
 _IGNORE = re.compile(r"#\s*precpatch:\s*ignore(?:\[([\w\s,*-]+)\])?(?![\w-])")
 _IGNORE_FILE = re.compile(r"^\s*#\s*precpatch:\s*ignore-file\b", re.MULTILINE)
@@ -25,11 +26,19 @@ _IGNORE_FILE = re.compile(r"^\s*#\s*precpatch:\s*ignore-file\b", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Policy:
-    """What decides beside the mentions: the rules in order, the target, and whether unsafe fixes are made."""
+    """What decides beside the mentions.
+
+    Attributes:
+        rules: in the order in which they are asked.
+        target: the GPU and its policy.
+        unsafe: whether fixes that a person should review are made.
+        padding: where the padding helpers of flash_attn can come from in this checkout.
+    """
 
     rules: Sequence[Rule]
     target: Target
     unsafe: bool = False
+    padding: PaddingHomes | None = None
 
     def wanted(self, mention: Mention) -> str:
         """The canonical value that the target wants in the mention's place."""
@@ -45,6 +54,7 @@ class _Case:
     verdict: str
     message: str
     edits: tuple[Edit, ...] = ()
+    new_file: NewFile | None = None
     group: str | None = None
 
 
@@ -167,7 +177,7 @@ def _settle_imports(cases: list[_Case]) -> None:
     """``from torch import bfloat16 [as bf]`` changes with its uses: all of them, some of them, or none."""
     at = {case.mention.start: case for case in cases}
     for case in cases:
-        if case.mention.role != "import" or case.verdict != REWRITE:
+        if (case.mention.kind, case.mention.role) != ("dtype", "import") or case.verdict != REWRITE:
             continue
         uses = [at[start] for start in case.mention.follows if start in at]
         changing = [use for use in uses if use.verdict == REWRITE]
@@ -189,7 +199,7 @@ def _settle_imports(cases: list[_Case]) -> None:
 def _make_edits(policy: Policy, language: Language, source: SourceFile, cases: list[_Case]) -> None:
     for case in cases:
         if case.verdict in {REWRITE, UNSAFE} and case.rule is not None:
-            case.edits = _edits(policy, language, source, case.rule, case.mention)
+            _make_edit(policy, language, source, case.rule, case)
     _drop_unchanged(cases)
     failed = {case.group or id(case) for case in cases if case.verdict == REWRITE and not case.edits}
     for case in cases:
@@ -208,14 +218,20 @@ def _drop_unchanged(cases: list[_Case]) -> None:
             case.verdict, case.edits, case.message = KEEP, (), "kept: says what the target wants already"
 
 
-def _edits(policy: Policy, language: Language, source: SourceFile, rule: Rule, mention: Mention) -> tuple[Edit, ...]:
+def _make_edit(policy: Policy, language: Language, source: SourceFile, rule: Rule, case: _Case) -> None:
+    """Fill in the edits of a case, and the file that it adds; none where it cannot be written in one piece."""
+    mention = case.mention
     value = {"dtype": policy.target.dtype, "attention": policy.target.attention}.get(rule.to, rule.to)
+    if rule.to == "padding":
+        home = policy.padding.home_for(mention.path, (mention.key or "").split(",")) if policy.padding else None
+        if home is None:
+            return
+        value, case.new_file = home.module, home.new_file
+    change = language.extend if rule.action == "extend" else language.rewrite
     try:
-        if rule.action == "extend":
-            return language.extend(source, mention, value)
-        return language.rewrite(source, mention, value)
+        case.edits = change(source, mention, value)
     except ValueError:
-        return ()
+        case.edits = ()
 
 
 def _finding(source: SourceFile, case: _Case) -> Finding:
@@ -229,6 +245,7 @@ def _finding(source: SourceFile, case: _Case) -> Finding:
         after=_after(source, case),
         edits=case.edits,
         override=_override(case),
+        new_file=case.new_file if case.edits else None,
         group=case.group,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from precpatch.languages.mention import Mention
-from precpatch.patch.edits import Edit
+from precpatch.patch.edits import Edit, NewFile
 
 VERDICTS = ("rewrite", "unsafe-rewrite", "report", "keep", "suppressed")
 
@@ -25,6 +25,7 @@ class Finding:
         after: the source text that replaces ``mention.text``, for a rewrite.
         edits: the fix, all or nothing, in one or more places.
         override: the Hydra override that would do the same, where a key reaches it.
+        new_file: a file that the fix adds to the checkout.
         group: findings with the same group change together or not at all.
     """
 
@@ -36,6 +37,7 @@ class Finding:
     after: str | None = None
     edits: tuple[Edit, ...] = ()
     override: str | None = None
+    new_file: NewFile | None = None
     group: str | None = None
 
     @property
@@ -44,3 +46,12 @@ class Finding:
         if self.verdict == UNSAFE:
             return REPORT
         return KEEP if self.verdict == SUPPRESSED else self.verdict
+
+
+def file_report(path: str, rule: str, message: str) -> Finding:
+    """A report about a file as a whole, told at its first line."""
+    mention = Mention(
+        path=path, language="", kind="file", value="", spelling="", role="text",
+        start=0, end=0, text="", line=1, column=1, end_line=1, end_column=1,
+    )  # fmt: skip
+    return Finding(rule, mention, REPORT, "warning", message)

@@ -77,7 +77,8 @@ class Rule:
         when: questions to the Target (``gpu.target.QUESTIONS``) and the answers they must have.
         matches: alternatives; one must hold.
         action: what becomes of a claimed mention, one of ``ACTIONS``.
-        to: what a rewrite writes: "dtype" or "attention" for the target's, or a literal such as "false".
+        to: what a rewrite writes: "dtype" or "attention" for the target's, "padding" for a module that has the padding
+            helpers of flash_attn, or a literal such as "false".
         follows: the action is only taken where one of the mentions that this one follows is rewritten,
             and all change together; ``otherwise`` is the action where none is.
         alongside: the rule only adds a report beside what another rule decides, where that one acts as well.

@@ -11,10 +11,19 @@ from precpatch.languages.base import Language
 @cache
 def languages() -> dict[str, Language]:
     """Suffix -> the reader for it."""
+    from precpatch.languages.json import JsonLanguage
+    from precpatch.languages.notebook import NotebookLanguage
     from precpatch.languages.python import PythonLanguage
+    from precpatch.languages.shell import ShellLanguage
     from precpatch.languages.yaml import YamlLanguage
 
-    readers: tuple[Language, ...] = (PythonLanguage(), YamlLanguage())
+    readers: tuple[Language, ...] = (
+        PythonLanguage(),
+        YamlLanguage(),
+        ShellLanguage(),
+        JsonLanguage(),
+        NotebookLanguage(),
+    )
     return {suffix: reader for reader in readers for suffix in reader.suffixes}
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from precpatch.languages.base import ReadError
@@ -80,14 +80,14 @@ _TRAINER_REST = frozenset(
     }
 )
 
+_BF16 = re.compile("bf(?:loat)?16")
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|[^\s{}\[\],:"]+')
 _QUIET = frozenset({"eager", "float", "float32", "float64", "fp32", "fp64"})
+_WORDS = {*(ATTENTION_NAMES - _QUIET), *_FLASH_ATTN, *SWITCH_KEYS, *(key.split(".")[0] for key in SWITCH_KEYS)}
 _NEEDLE = re.compile(
     r'"(?:(?:torch\.)?(?:{})|{})"'.format(
-        "|".join(sorted(DTYPE_NAMES.keys() - _QUIET)),
-        "|".join(sorted({*(ATTENTION_NAMES - _QUIET), *_FLASH_ATTN, *(key.split(".")[0] for key in SWITCH_KEYS)})),
-    ).encode(),
-    re.IGNORECASE,
+        "|".join(sorted(DTYPE_NAMES.keys() - _QUIET)), "|".join(map(re.escape, sorted(_WORDS)))
+    ).encode()
 )
 _ESCAPE = re.compile(rb"\\u00(?:3[0-9]|[46][1-9a-f]|[57][0-9a]|5f)", re.IGNORECASE)
 _MARKS_OF_ORDER = {
@@ -116,7 +116,7 @@ class JsonLanguage:
 
         A file whose only names are those of float32, float64 or eager asks for nothing, and is not read.
         """
-        return is_wide(data) or _NEEDLE.search(data) is not None or hides_letters(data)
+        return is_wide(data) or _NEEDLE.search(data.lower()) is not None or hides_letters(data)
 
     def read(self, source: SourceFile, text: bool = False) -> list[Mention]:
         """Every mention in the file, in order of position; with ``text`` the same, for JSON has no comments.
@@ -490,31 +490,48 @@ def _switched(source: SourceFile, mention: Mention, value: str) -> tuple[Edit, .
 
 def _swapped(source: SourceFile, mention: Mention, off: Edit) -> tuple[Edit, ...]:
     """Turn bf16 ``off`` and its fp16 twin on, or rename bf16 where there is no twin; nothing where neither can be."""
+    key = mention.key or ""
+    if not _BF16.search(key):
+        return ()
     index = len(source.data[source.bom : mention.start].decode(source.encoding))
     for box in parse(source):
         for member in box.members:
             if isinstance(member.value, Scalar) and member.value.start == index:
-                return _swap(source, box, member, off)
+                return _swap_section(source, box, off) if "." in key else _swap_key(source, box, member, off)
     return ()
 
 
-def _swap(source: SourceFile, box: Box, member: Member, off: Edit) -> tuple[Edit, ...]:
-    """``_swapped`` for the switch ``member`` of ``box``: ``"bf16": true`` or ``"bf16": {"enabled": true}``."""
-    holder, owner = (box, member) if "16" in member.key else (box.parent, _owner(box))
-    if holder is None or owner is None or not re.search("bf(?:loat)?16", owner.key):
-        return ()
-    twin_key = re.sub("bf(?:loat)?16", "fp16", owner.key)
-    twins: list[Scalar | Box | None] = [each.value for each in holder.members if each.key == twin_key]
-    if owner is not member:
-        twins = [twin.get(member.key) if isinstance(twin, Box) else None for twin in twins]
-    if twins:
-        return _turned_on(source, off, twins)
-    if owner is not member and len(box.members) > 1:
-        return ()
-    return (_edit(source, source.offset(owner.start), source.offset(owner.end), json.dumps(twin_key)),)
+def _swap_key(source: SourceFile, box: Box, member: Member, off: Edit) -> tuple[Edit, ...]:
+    """``_swapped`` for ``"bf16": true``."""
+    twins = [each.value for each in box.members if each.key == _twin(member)]
+    return _turned_on(source, off, twins) if twins else (_renamed(source, member),)
 
 
-def _turned_on(source: SourceFile, off: Edit, twins: Iterable[Scalar | Box | None]) -> tuple[Edit, ...]:
+def _swap_section(source: SourceFile, box: Box, off: Edit) -> tuple[Edit, ...]:
+    """``_swapped`` for ``"bf16": {"enabled": true}``; one that holds more than that is not renamed."""
+    holder = box.parent.members if box.parent else []
+    for owner in holder:
+        if owner.value is box:
+            twins = [each.value for each in holder if each.key == _twin(owner)]
+            if twins:
+                return _turned_on(
+                    source, off, [twin.get("enabled") if isinstance(twin, Box) else None for twin in twins]
+                )
+            return (_renamed(source, owner),) if len(box.members) == 1 else ()
+    return ()
+
+
+def _twin(member: Member) -> str:
+    """The key of the float16 switch that goes with a bfloat16 switch."""
+    return _BF16.sub("fp16", member.key)
+
+
+def _renamed(source: SourceFile, member: Member) -> Edit:
+    """The edit that gives a bfloat16 switch the key of its twin."""
+    return _edit(source, source.offset(member.start), source.offset(member.end), json.dumps(_twin(member)))
+
+
+def _turned_on(source: SourceFile, off: Edit, twins: Sequence[Scalar | Box | None]) -> tuple[Edit, ...]:
     """``off`` and what turns every twin on; nothing where one of them is no boolean."""
     edits = [off]
     for twin in twins:
@@ -523,9 +540,3 @@ def _turned_on(source: SourceFile, off: Edit, twins: Iterable[Scalar | Box | Non
         if not twin.value:
             edits.append(_edit(source, source.offset(twin.start), source.offset(twin.end), "true"))
     return tuple(edits)
-
-
-def _owner(box: Box) -> Member | None:
-    """The member whose value the object is."""
-    members = box.parent.members if box.parent else []
-    return next((member for member in members if member.value is box), None)

@@ -325,7 +325,7 @@ def _carried_out(source: SourceFile, module: _Module, mention: Mention) -> Menti
     return replace(
         mention,
         **place(source, *span),
-        language=NotebookLanguage.name,
+        language=_PYTHON.name,
         follows=tuple(start_of(byte) for byte in mention.follows),
     )
 

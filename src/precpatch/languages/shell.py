@@ -10,18 +10,19 @@ Facts that a mention can carry:
     cli-flag: a switch given as an option, such as ``--bf16`` or ``--bf16 true``.
     default: it is the default of a variable, as in ``${DTYPE:-bfloat16}``.
     exported: a variable that programs see: ``export``, ``env`` or set in front of a command.
-    heredoc: it stands in a here-document. Mentions of the Python reader have the language "python", and its facts too.
+    heredoc: it stands in a here-document or in ``python -c``. Mentions of the Python reader have the language "python", and its facts too.
     in-list: an item of an array or of a ``for``.
     install: a requirement of a package installer such as pip.
     option: the value of ``--name value`` or ``--name=value``.
     other-device: the file, or the branch around it, is for a device that is not an NVIDIA GPU.
-    override: the value of a Hydra override ``path.to.key=value``.
+    override: the value of a Hydra override ``path.to.key=value``; after ``~``, which takes a key away, it compares.
     variable: the value of a variable.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -48,8 +49,14 @@ if TYPE_CHECKING:
 MAX_DEPTH = 4
 """Strings inside strings inside strings are parsed to this depth."""
 
-MAX_TESTS = 25
-"""Conditions nested deeper than this are not looked into."""
+MAX_PARENTS = 100
+"""So many nodes around a word are asked what they say of it."""
+
+MAX_TEST = 1000
+"""A condition of more characters than this is not looked at."""
+
+MAX_WORDS = 20
+"""So many words of a command are looked at to see which program it runs."""
 
 _DTYPES = {name for name, (value, _) in DTYPE_NAMES.items() if "float16" in value} - {"half"}
 _NAMES = r"(?:torch\.)?(?:{})(?![^\W_])".format(
@@ -97,13 +104,15 @@ _LAUNCH = re.compile(
     r"\s*(?:\w+=\S*\s+)*(?:\S*/)?(?:python[\d.]*|torchrun|accelerate|deepspeed|vllm|ray|uv|bash|sh|srun|env|nohup|exec)\s"
 )
 _PROGRAM = re.compile(r"\s-m\s|\.(?:py|sh)\b|\s--\w")
-_PYTHON = re.compile(r"(?:^|[\s|/;&(])python[\d.]*(?=\s|$)|>\s*\S+\.py\b")
-_SHELL = re.compile(r"(?:^|[\s|/;&(])(?:bash|sh|sbatch|ssh)(?=\s|$)|>\s*\S+\.(?:sh|bash|sbatch|slurm)\b")
+_PYTHON = re.compile(r"(?:^|[\s|/;&(])python[\d.]*(?=\s|$)|>\s*\S+\.py(?=[\s\"']|$)")
+_SHELL = re.compile(r"(?:^|[\s|/;&(])(?:bash|sh|sbatch|ssh)(?=\s|$)|>\s*\S+\.(?:sh|bash|sbatch|slurm)(?=[\s\"']|$)")
 _EXPANSION = re.compile(r"\$\{[^}\n]*\}|\$\([^)\n]*\)|\$\w+")
 _INSTALLER = re.compile(r"(?:\S*/)?(?:pip[\d.]*|uv|conda|mamba|micromamba|poetry)")
 _REQUIREMENT = re.compile(_INSTALLED, re.IGNORECASE)
 _OTHER_DEVICE = re.compile(r"(?<![a-z])(?:{})(?![a-z])".format("|".join(sorted(OTHER_DEVICES | DEVICE_WORDS))))
+_GPU = re.compile(r"(?<![A-Za-z])(?:cuda|gpu|nvidia)(?![A-Za-z])", re.IGNORECASE)
 _NEGATED = re.compile(r"!=|(?<!\S)-z\s|==?\s*[\"']?(?:false|0|no|off)\b")
+_NUMBER = re.compile(r"[0-9]{1,9}")
 _SAFE = re.compile(r"[\w.,+/:@%-]+", re.ASCII)
 _TWIN = re.compile(r"bf(?:loat)?16(?!.*bf)", re.IGNORECASE)
 _BOOLEANS = (("true", "false"), ("yes", "no"), ("on", "off"), ("1", "0"))
@@ -116,7 +125,7 @@ _PART = frozenset(
         *("number", "expansion", "simple_expansion", "variable_name", "command_name", "extglob_pattern", "regex"),
     }
 )
-_TESTS = frozenset({"binary_expression", "unary_expression", "test_command", "parenthesized_expression", "case_item"})
+_TESTS = frozenset({"binary_expression", "unary_expression", "test_command", "parenthesized_expression"})
 _OPENS = frozenset({"<<", "<<-"})
 _SAYS = frozenset({"echo", "printf"})
 _LOOKS = frozenset({"test", "[", "grep", "egrep", "fgrep", "rg"})
@@ -191,7 +200,10 @@ class ShellLanguage:
 
     def check(self, before: SourceFile, data: bytes) -> str | None:
         """Parse the changed script again, and the Python in it; None when neither is worse than before."""
-        old, new = _reading(before), _reading(self.open(before.path, data))
+        try:
+            old, new = _reading(before), _reading(self.open(before.path, data))
+        except ReadError as error:
+            return str(error)
         faults = _faults(new.script.tree.root_node)
         if len(faults) > len(_faults(old.script.tree.root_node)):
             line = data[: faults[-1]].count(b"\n") + 1
@@ -332,7 +344,7 @@ class _Reading:
         if dtype == "float32":
             return off
         name = self.code[slice(*found.setting.name)]
-        twin_name = _TWIN.sub(lambda match: "FP16" if match[0].isupper() else "fp16", name)
+        twin_name = _TWIN.sub(lambda match: _twin(match[0]), name)
         if twin_name == name or found.value != "true":
             return ()
         for twin in self.script.found.values():
@@ -344,10 +356,11 @@ class _Reading:
         """The switch under the name of its twin; none where that name is used already, or this one elsewhere."""
         start, end = found.setting.name or (0, 0)
         word = _TWIN.search(self.code, start, end)
-        if word is None or "variable" in found.setting.facts or twin_name in self.code[slice(*found.box)]:
+        used = re.search(rf"(?<![\w.]){re.escape(twin_name)}(?![\w.-])", self.code[slice(*found.box)])
+        if word is None or used or "variable" in found.setting.facts:
             return ()
         first = word.start() + self.source.bom
-        return (Edit(self.source.path, first, word[0].encode(), twin_name[word.start() - start :][:4].encode()),)
+        return (Edit(self.source.path, first, word[0].encode(), _twin(word[0]).encode()),)
 
     def _set(self, found: _Found, truth: str) -> tuple[Edit, ...]:
         """The edit that gives a switch the value ``truth``, unless it has it."""
@@ -368,13 +381,15 @@ class _Reading:
 
     def _character(self, index: int) -> int:
         """The character of the text that stands at byte ``index`` after the byte order mark."""
-        if self._one_byte_each:
-            return index
-        return len(self.source.data[self.source.bom : self.source.bom + index].decode(self.source.encoding))
+        return index - bisect_left(self._continued, index)
 
     @cached_property
-    def _one_byte_each(self) -> bool:
-        return len(self.source.text) == len(self.code)
+    def _continued(self) -> list[int]:
+        """The bytes that continue a character of UTF-8."""
+        data = self.source.data[self.source.bom :]
+        if self.source.encoding != "utf-8" or data.isascii():
+            return []
+        return [index for index, byte in enumerate(data) if byte & 0xC0 == 0x80]
 
 
 @lru_cache(maxsize=2)
@@ -425,8 +440,10 @@ class _Script:
         self.found: dict[int, _Found] = {}
         self.regions: list[_Region] = []
         self.broken = 0
-        self.elsewhere: list[Span] = []
+        self.elsewhere: set[Span] = set()
         self._done: set[int] = set()
+        self._words: dict[int, list[Node]] = {}
+        self._branches: dict[int, tuple[list[Node], Span]] = {}
         spots = [match.start() for match in _SPOT.finditer(code.lower())]
         if "<<" in code or " -c " in code:
             spots += [match.start() for match in _EMBEDDED.finditer(code)]
@@ -438,7 +455,7 @@ class _Script:
         chain = self._chain(index)
         if chain[-1].type == "comment":
             return "comment"
-        return "message" if any(self._command_name(node) in _SAYS for node in chain) else "text"
+        return "message" if any(self.command_name(node) in _SAYS for node in chain) else "text"
 
     def _chain(self, index: int) -> list[Node]:
         """The nodes around the character ``index``, from the root to the innermost."""
@@ -457,15 +474,10 @@ class _Script:
         while at > 0 and chain[at].type in _PART and chain[at - 1].type in _PART:
             at -= 1
         node, box = chain[at], chain[max(at - 1, 0)]
-        body = (
-            next((child for child in box.children if child.type == "heredoc_body"), None)
-            if node.type in _OPENS
-            else None
-        )
-        if body is not None:
-            self._heredoc([*chain[:at], body], at)
-            return
-        if "heredoc_body" in (node.type, box.type) and node.type != "expansion":
+        if node.type in _OPENS:
+            for body in (child for child in box.children if child.type == "heredoc_body"):
+                self._heredoc([*chain[:at], body], at)
+        elif "heredoc_body" in (node.type, box.type) and node.type != "expansion":
             self._heredoc(chain, at if node.type == "heredoc_body" else at - 1)
         elif node.type in _PART and box.type != "heredoc_redirect":
             self._word(_Around(self, chain[:at], node))
@@ -478,6 +490,8 @@ class _Script:
         if node.type == "variable_name" and around.box.type != "variable_assignment":
             return
         if around.box.type == "variable_assignment":
+            if self.text(around.box).startswith(("HCCL_", "ASCEND_")):
+                self.elsewhere.add(self.absolute(around.branch))
             value = around.box.child_by_field_name("value")
             if value is None or value.type not in _PART:
                 return
@@ -517,7 +531,7 @@ class _Script:
         self.broken += inner.broken
         self.regions += [replace(each, facts=each.facts | facts) for each in inner.regions]
         if inner.elsewhere:
-            self.elsewhere.append(self._absolute(around.branch))
+            self.elsewhere.add(self.absolute(around.branch))
 
     def _argument(self, around: _Around, start: int, end: int) -> None:
         """Tell one word, which stands without its quotes between ``start`` and ``end``."""
@@ -555,25 +569,23 @@ class _Script:
     def _keyed(self, around: _Around, match: re.Match[str]) -> _Setting:
         """The setting of an override, of an option with ``=`` or of a variable among arguments."""
         path, mark = match["path"], match["mark"] or ""
-        name = self._absolute(match.span("path"))
+        name = self.absolute(match.span("path"))
         if not mark and "." not in path and around.sets_variable:
             return _Setting(around.role or "value", path, None, around.facts | {"variable", "exported"}, name)
         key = path.rpartition(".")[2]
         facts = around.facts | {"override"}
         if mark.startswith("-"):
             key, facts = key.replace("-", "_"), around.facts | ({"option", "override"} if "." in path else {"option"})
-        key_path = None if facts >= {"option"} and "override" not in facts else path
         role = "comparison" if mark == "~" else "value"
-        return _Setting(around.role or role, key, key_path, facts, name)
+        return _Setting(around.role or role, key, path if "override" in facts else None, facts, name)
 
     def _after_option(self, around: _Around, setting: _Setting) -> _Setting:
         """The setting of a word, which is that of the option before it where there is one."""
-        before = around.before
-        option = _OPTION.fullmatch(before[-1].text.decode()) if before and before[-1].text else None
-        if option is None or around.role == "comparison" or around.box.type not in ("command", "array", "ERROR"):
+        before = around.before if around.box.type in ("command", "array", "ERROR") else None
+        option = _OPTION.fullmatch(self.code, before.start_byte, before.end_byte) if before is not None else None
+        if option is None or around.role == "comparison":
             return setting
-        start = before[-1].start_byte
-        name = self._absolute((start + option.start("path"), start + option.end("path")))
+        name = self.absolute(option.span("path"))
         key = option["path"].rpartition(".")[2].replace("-", "_")
         key_path = option["path"] if "." in option["path"] else None
         return _Setting(around.role or "value", key, key_path, around.facts | {"option"}, name)
@@ -583,7 +595,7 @@ class _Script:
         key = option["path"].replace("-", "_")
         if around.role == "comparison" or key.lower() not in _FLAGS:
             return
-        name = self._absolute(option.span("path"))
+        name = self.absolute(option.span("path"))
         setting = _Setting(around.role or "switch", key, None, around.facts | {"cli-flag"}, name)
         span, value = option.span(), "true"
         after = around.after
@@ -615,8 +627,8 @@ class _Script:
         if key is None or not word:
             return
         if key.lower() in ("device", "device_name"):
-            if word.lower().partition(":")[0] in OTHER_DEVICES:
-                self.elsewhere.append(self._absolute(around.branch))
+            if setting.role == "value" and word.lower().partition(":")[0] in OTHER_DEVICES:
+                self.elsewhere.add(self.absolute(around.branch))
             return
         switch = _switch(key, setting.key_path or key, word, "variable" in setting.facts)
         if switch:
@@ -625,15 +637,26 @@ class _Script:
             if "option" in setting.facts and word.lower() in _BOOLEAN_PAIRS:
                 setting = replace(setting, facts=setting.facts - {"option"} | {"cli-flag"})
             self._add(around, span, ("switch", value, "name"), replace(setting, role=role, key=known))
-        elif "variable" in setting.facts and key.startswith(("HCCL_", "ASCEND_")):
-            self.elsewhere.append(self._absolute(around.branch))
 
     def _add(self, around: _Around, span: Span, named: Name, setting: _Setting) -> None:
-        start, end = self._absolute(span)
-        box = self._absolute((around.box.start_byte, around.box.end_byte))
+        start, end = self.absolute(span)
+        box = self.absolute((around.box.start_byte, around.box.end_byte))
         self.found[start] = _Found(start, end, *named, setting, around.scope, box)
 
-    def _absolute(self, span: Span) -> Span:
+    def words_of(self, box: Node) -> list[Node]:
+        """The words of a command or an array."""
+        if box.id not in self._words:
+            self._words[box.id] = [child for child in box.named_children if child.type != "comment"]
+        return self._words[box.id]
+
+    def branches_of(self, node: Node) -> tuple[list[Node], Span]:
+        """The condition of an ``if``, ``elif`` or ``while``, and the span of what it decides about."""
+        if node.id not in self._branches:
+            self._branches[node.id] = _branches(node)
+        return self._branches[node.id]
+
+    def absolute(self, span: Span) -> Span:
+        """The span counted from the start of the file's text."""
         return span[0] + self.shift, span[1] + self.shift
 
     # Python and here-documents.
@@ -684,7 +707,7 @@ class _Script:
             return
         self.broken += 1
 
-    def _command_name(self, node: Node) -> str:
+    def command_name(self, node: Node) -> str:
         """The name of the program that a command runs, without its folder."""
         if node.type == "test_command":
             return "["
@@ -716,7 +739,7 @@ class _Around:
         self.branch: Span = (0, len(script.code))
         self.facts: frozenset[str] = frozenset()
         below = node
-        for parent in reversed(self.parents):
+        for parent in reversed(self.parents[-MAX_PARENTS:]):
             self._take(parent, below)
             below = parent
 
@@ -726,48 +749,49 @@ class _Around:
             self.facts |= {"heredoc"}
         branch = (parent.start_byte, parent.end_byte) if parent.type in _BRANCHES else None
         if parent.type in ("if_statement", "elif_clause", "while_statement"):
-            test, body = _branches(parent)
+            test, body = self.script.branches_of(parent)
             if below.start_byte >= body[0]:
                 yes = below.type not in ("elif_clause", "else_clause")
-                self.facts |= _asked(self.script, test, yes)
+                self.facts |= _asked_by_tests(self.script, test, yes)
                 branch = body if yes else None
         elif parent.type == "list" and len(parent.children) == 3 and below.start_byte == parent.children[2].start_byte:
-            self.facts |= _asked(self.script, [parent.children[0]], parent.children[1].type == "&&")
-        elif parent.type == "case_item" and self._in_body(parent, below):
-            patterns = self.script.code[parent.start_byte : below.start_byte].partition(")")[0]
-            self.facts |= _asked_by_text(patterns, True)
+            self.facts |= _asked_by_tests(self.script, parent.children[:1], parent.children[1].type == "&&")
+        elif parent.type == "case_item" and below.start_byte > (end := _end_of_patterns(parent)):
+            patterns = self.script.code[parent.start_byte : end]
+            facts = _asked_by_text(patterns, True)
+            self.facts |= facts - {"other-device"} if _GPU.search(patterns) else facts
         elif parent.type == "function_definition" and not self.scope:
             name = parent.child_by_field_name("name")
             self.scope = self.script.text(name) if name is not None else ""
         if branch and self.branch == (0, len(self.script.code)):
             self.branch = branch
 
-    @staticmethod
-    def _in_body(case: Node, below: Node) -> bool:
-        return any(child.type == ")" and child.end_byte <= below.start_byte for child in case.children)
-
     @cached_property
     def command(self) -> str:
         """The name of the program whose argument the word is."""
-        return self.script._command_name(self.box)
+        return self.script.command_name(self.box)
 
     @cached_property
-    def before(self) -> list[Node]:
-        """The words before it in the same command or array."""
-        words = self.box.named_children
-        return [each for each in words if each.end_byte <= self.node.start_byte and each.type != "comment"]
+    def _at(self) -> int:
+        """Which of the words of its box it is."""
+        return bisect_left(self.script.words_of(self.box), self.node.start_byte, key=lambda word: word.start_byte)
+
+    @property
+    def before(self) -> Node | None:
+        """The word before it in the same command or array."""
+        return self.script.words_of(self.box)[self._at - 1] if self._at else None
 
     @property
     def after(self) -> Node | None:
         """The word after it in the same command or array."""
-        words = (each for each in self.box.named_children if each.start_byte >= self.node.end_byte)
-        after = next((each for each in words if each.type != "comment"), None)
-        return after if after is not None and after.type in _PART else None
+        words = self.script.words_of(self.box)[self._at + 1 : self._at + 2]
+        return words[0] if words and words[0].type in _PART else None
 
     @cached_property
     def words(self) -> list[str]:
-        """The texts of the words before it."""
-        return [self.script.text(each) for each in self.before]
+        """The first words of its command, as far as they stand before it."""
+        words = self.script.words_of(self.box) if self.box.type == "command" else []
+        return [self.script.text(each) for each in words[: min(self._at, MAX_WORDS)]]
 
     @property
     def runs_shell(self) -> bool:
@@ -781,7 +805,8 @@ class _Around:
 
     @property
     def _is_program(self) -> bool:
-        return bool(self.words) and self.box.type == "command" and re.fullmatch(r"-[a-z]*c", self.words[-1]) is not None
+        before = self.before if self.box.type == "command" else None
+        return before is not None and re.fullmatch(r"-[a-z]*c", self.script.text(before)) is not None
 
     @property
     def _names_python(self) -> bool:
@@ -790,15 +815,15 @@ class _Around:
     @property
     def installs(self) -> bool:
         """Whether the word is what a package installer is to install."""
-        words = self.words if self.box.type == "command" else []
-        return not {"install", "add"}.isdisjoint(words) and any(map(_INSTALLER.fullmatch, words))
+        return not {"install", "add"}.isdisjoint(self.words) and any(map(_INSTALLER.fullmatch, self.words))
 
     @property
     def sets_variable(self) -> bool:
         """Whether ``NAME=value`` in this place sets a variable: after ``env``, or ``-e`` as docker has it."""
-        if self.box.type != "command" or not self.words:
+        before = self.before if self.box.type == "command" else None
+        if before is None:
             return False
-        if self.words[-1] in ("-e", "--env"):
+        if self.script.text(before) in ("-e", "--env"):
             return True
         return self.command == "env" and all("=" in word or word.startswith("-") for word in self.words[1:])
 
@@ -807,9 +832,9 @@ class _Around:
         """The role that the place gives whatever stands there, if it gives one."""
         if self.command in _SAYS:
             return "message"
-        if self.box.type == "case_item" and not self._in_body(self.box, self.node):
-            return "comparison"
-        return "comparison" if self.box.type in _TESTS - {"case_item"} or self.command in _LOOKS else ""
+        if self.box.type == "case_item":
+            return "comparison" if self.node.start_byte < _end_of_patterns(self.box) else ""
+        return "comparison" if self.box.type in _TESTS or self.command in _LOOKS else ""
 
     def setting(self) -> _Setting:
         """The setting of a bare word in this place."""
@@ -817,8 +842,8 @@ class _Around:
         if box.type == "variable_assignment":
             return self._assigned(box, self.parents[-2] if len(self.parents) > 1 else None)
         if box.type in ("array", "for_statement"):
-            owner = self.parents[-2] if box.type == "array" and len(self.parents) > 1 else None
-            name = owner.child_by_field_name("name") if owner is not None else None
+            owner = self.parents[-2] if box.type == "array" and len(self.parents) > 1 else box
+            name = owner.child_by_field_name("name") or owner.child_by_field_name("variable")
             key = self.script.text(name) if name is not None else None
             return _Setting("lookup", key, None, facts | {"in-list"})
         if self.role:
@@ -834,7 +859,7 @@ class _Around:
         facts = self.facts | {"variable"}
         if owner is not None and (owner.type == "command" or self._exports(owner)):
             facts |= {"exported"}
-        at = self.script._absolute((name.start_byte, name.end_byte))
+        at = self.script.absolute((name.start_byte, name.end_byte))
         return _Setting("value", self.script.text(name).strip("\"'"), None, facts, at)
 
     def _exports(self, owner: Node) -> bool:
@@ -856,17 +881,30 @@ def _branches(node: Node) -> tuple[list[Node], Span]:
     return children[1:at], (children[at].start_byte, body[0].start_byte if body else node.end_byte)
 
 
-def _asked(script: _Script, tests: Iterable[Node], holds: bool, depth: int = 0) -> frozenset[str]:
+def _end_of_patterns(case: Node) -> int:
+    """Where the patterns of a branch of ``case`` end."""
+    return next((child.start_byte for child in case.children if child.type == ")"), case.end_byte)
+
+
+def _asked_by_tests(script: _Script, tests: list[Node], holds: bool) -> frozenset[str]:
     """The facts of a branch that is taken when all ``tests`` hold, or when they do not."""
+    if not tests or tests[-1].end_byte - tests[0].start_byte > MAX_TEST:
+        return frozenset()
+    facts = _asked(script, tests, holds)
+    if _GPU.search(script.code, tests[0].start_byte, tests[-1].end_byte):
+        return facts - {"other-device"}
+    return facts
+
+
+def _asked(script: _Script, tests: Iterable[Node], holds: bool) -> frozenset[str]:
+    """What each of ``tests`` asks when it holds, or when it does not."""
     facts: frozenset[str] = frozenset()
     for test in tests:
         operators = {child.type for child in test.children}
-        if depth < MAX_TESTS and test.type in ("negated_command", "unary_expression") and "!" in operators:
-            facts |= _asked(script, test.children[1:], not holds, depth + 1)
-        elif depth < MAX_TESTS and (
-            test.type in ("test_command", "list", "parenthesized_expression") or operators & {"&&", "||"}
-        ):
-            facts |= _asked(script, test.children, holds, depth + 1)
+        if test.type in ("negated_command", "unary_expression") and "!" in operators:
+            facts |= _asked(script, test.children[1:], not holds)
+        elif test.type in ("test_command", "list", "parenthesized_expression") or operators & {"&&", "||"}:
+            facts |= _asked(script, test.children, holds)
         else:
             facts |= _asked_by_text(script.text(test), holds)
     return facts
@@ -913,11 +951,15 @@ def _switch(key: str, key_path: str, word: str, variable: bool) -> tuple[str, st
             return known, _truth(lowered)
         if lowered in _NAMED.get(known.lower(), ()):
             return known, lowered
-    if key in NUMBER_KEYS and word.isdecimal() and word.strip("0") not in ("", "1"):
+    if key in NUMBER_KEYS and _NUMBER.fullmatch(word) and int(word) > 1:
         return key, word
     if variable and any(fnmatchcase(key, glob) for glob in ENVIRONMENT_KEYS) and "$" not in word:
         return key, word
     return None
+
+
+def _twin(name: str) -> str:
+    return "FP16" if name.isupper() else "fp16"
 
 
 def _truth(word: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
+from operator import itemgetter
 from typing import NamedTuple
 
 CONTEXT = 3
@@ -20,13 +21,14 @@ _MANY_LINES = 2000
 _ESCAPES = {7: b"\\a", 8: b"\\b", 9: b"\\t", 10: b"\\n", 11: b"\\v", 12: b"\\f", 13: b"\\r", 34: b'\\"', 92: b"\\\\"}
 
 
-def unified_diff(changes: Iterable[tuple[str, bytes, bytes]]) -> bytes:
+def unified_diff(changes: Iterable[tuple[str, bytes | None, bytes | None]]) -> bytes:
     """The diff of ``(path, bytes before, bytes after)`` items that ``git apply`` takes, ordered by path.
 
-    Paths are relative, with ``/``. Items without a difference are left out; the reverse diff is
-    the same call with the two sides swapped.
+    Paths are relative, with ``/``. None stands for no file: before, the file is added; after, it is deleted.
+    Items without a difference are left out; the reverse diff is the same call with the two sides swapped.
     """
-    return b"".join(_file_diff(*change) for change in sorted(changes) if change[1] != change[2])
+    ordered = sorted(changes, key=itemgetter(0))
+    return b"".join(_file_diff(*change) for change in ordered if change[1] != change[2])
 
 
 def quote_path(path: bytes) -> bytes:
@@ -42,13 +44,23 @@ def _quote_byte(byte: int) -> bytes:
     return bytes([byte]) if 32 <= byte < 127 else b"\\%03o" % byte
 
 
-def _file_diff(path: str, before: bytes, after: bytes) -> bytes:
+def _file_diff(path: str, before: bytes | None, after: bytes | None) -> bytes:
     name = os.fsencode(path)
     old, new = quote_path(b"a/" + name), quote_path(b"b/" + name)
+    head = b"diff --git " + old + b" " + new + b"\n"
+    if before is None:
+        old = b"/dev/null"
+        head += b"new file mode 100644\n"
+    if after is None:
+        new = b"/dev/null"
+        head += b"deleted file mode 100644\n"
+    if not before and not after:  # no lines to show: git wants no names either
+        return head
     # A tab ends a name with blanks, so that no reader takes its last word for a time stamp.
-    end = b"\t\n" if b" " in name else b"\n"
-    head = b"diff --git " + old + b" " + new + b"\n--- " + old + end + b"+++ " + new + end
-    return head + b"".join(_hunks(_lines(before), _lines(after)))
+    names = b"".join(
+        mark + side + (b"\t\n" if b" " in side else b"\n") for mark, side in ((b"--- ", old), (b"+++ ", new))
+    )
+    return head + names + b"".join(_hunks(_lines(before or b""), _lines(after or b"")))
 
 
 def _lines(data: bytes) -> list[bytes]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import overload
 
 from precpatch.errors import UserError
 
@@ -36,116 +37,160 @@ class Edit:
         return f"bytes {self.start}-{self.end}: {_show(self.old)} -> {_show(self.new)}"
 
 
-class OverlapError(UserError):
-    """Two different edits claim the same bytes.
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """Add the file ``path``, which must not exist yet.
 
     Attributes:
-        first: the edit that starts first.
-        second: the edit that starts inside it, or the other insertion at the same place.
+        path: relative to the root of the run, with ``/``; its folder exists.
+        data: the whole content.
     """
 
-    def __init__(self, first: Edit, second: Edit) -> None:
-        super().__init__(
-            f"{first.path}: two edits claim the same bytes: {first}; and {second}; deselect one of the rules"
-        )
+    path: str
+    data: bytes
+
+    def __str__(self) -> str:
+        return f"new file {_show(self.data)}"
+
+
+class OverlapError(UserError):
+    """Two different edits claim the same bytes, or a new file and something else the same path.
+
+    Attributes:
+        first: the edit that starts first, or the new file.
+        second: the edit that starts inside it, the other insertion at the same place, or the other claim to the path.
+    """
+
+    def __init__(self, first: Edit | NewFile, second: Edit | NewFile) -> None:
+        what = "two edits claim the same bytes" if isinstance(first, Edit) else "two changes claim the whole file"
+        super().__init__(f"{first.path}: {what}: {first}; and {second}; deselect one of the rules")
         self.first = first
         self.second = second
 
 
 class StaleEdit(UserError):  # noqa: N818  (the state of an edit, as the callers say it)
-    """The file no longer holds the bytes that an edit replaces.
+    """The file no longer holds the bytes that an edit replaces, or stands where a new one is to be.
 
     Attributes:
-        edit: the edit that does not fit.
+        edit: the edit or the new file that does not fit.
     """
 
-    def __init__(self, edit: Edit) -> None:
-        super().__init__(
-            f"{edit.path}: changed since it was read: no {_show(edit.old)} at byte {edit.start}; run again"
-        )
+    def __init__(self, edit: Edit | NewFile) -> None:
+        why = f"no {_show(edit.old)} at byte {edit.start}" if isinstance(edit, Edit) else "it did not exist then"
+        super().__init__(f"{edit.path}: changed since it was read: {why}; run again")
         self.edit = edit
 
 
 @dataclass(frozen=True, slots=True)
 class FilePatch:
-    """The edits of one file.
+    """The edits of one file, or the file to add.
 
     Attributes:
         path: relative to the root of the run, with ``/``.
-        sha256: hexadecimal digest of the file's bytes before any edit.
-        edits: in the order of their position, disjoint.
+        sha256: hexadecimal digest of the file's bytes before any edit; None where the file must not exist yet.
+        edits: in the order of their position, disjoint; a file to add is an empty one with its content inserted.
     """
 
     path: str
-    sha256: str
+    sha256: str | None
     edits: tuple[Edit, ...]
 
-    def apply_to(self, data: bytes) -> bytes:
-        """The bytes after all edits.
+    def apply_to(self, data: bytes | None) -> bytes:
+        """The bytes after all edits; ``data`` is None where there is no file.
 
         Raises:
-            StaleEdit: ``data`` does not hold the ``old`` bytes of an edit at its place.
+            StaleEdit: ``data`` does not hold the ``old`` bytes of an edit at its place, or a file to add is
+                there already with other bytes.
         """
-        return _splice(data, self.edits)
+        if self.sha256 is not None:
+            if data is None:
+                raise StaleEdit(self.edits[0])
+            return _splice(data, self.edits)
+        after = _splice(b"", self.edits)
+        if data is not None and data != after:
+            raise StaleEdit(NewFile(self.path, after))
+        return after
 
 
 @dataclass(frozen=True)
 class PatchSet:
-    """Every accepted edit of a run; diff, apply and the reports read this and nothing else.
+    """Every accepted edit and new file of a run; diff, apply and the reports read this and nothing else.
 
     Build one with :meth:`of`. ``PatchSet()`` changes nothing and is false.
 
     Attributes:
-        files: one patch for each file that changes, ordered by path.
+        files: one patch for each file that changes or is added, ordered by path.
     """
 
     files: tuple[FilePatch, ...] = ()
 
     @classmethod
-    def of(cls, edits: Iterable[Edit], read: Callable[[str], bytes]) -> PatchSet:
-        """The set of ``edits``, checked against the bytes that ``read(path)`` returns.
+    def of(cls, edits: Iterable[Edit], read: Callable[[str], bytes], new_files: Iterable[NewFile] = ()) -> PatchSet:
+        """The set of ``edits`` and ``new_files``, the edits checked against the bytes that ``read(path)`` returns.
 
-        An edit given twice counts once. Edits that leave their file as it is are dropped.
+        What is given twice counts once. Edits that leave their file as it is are dropped.
 
         Raises:
-            OverlapError: two different edits claim the same bytes, or insert at the same place.
+            OverlapError: two different edits claim the same bytes, or insert at the same place; or a new file
+                is edited too, or has two different contents.
             StaleEdit: a file does not hold the ``old`` bytes of an edit.
         """
         by_path: dict[str, set[Edit]] = {}
         for edit in edits:
             if edit.old != edit.new:
                 by_path.setdefault(edit.path, set()).add(edit)
-        patches = (_file_patch(path, by_path[path], read(path)) for path in sorted(by_path))
-        return cls(tuple(patch for patch in patches if patch is not None))
+        added: dict[str, NewFile] = {}
+        for new in new_files:
+            if added.setdefault(new.path, new) != new:
+                raise OverlapError(added[new.path], new)
+            if new.path in by_path:
+                raise OverlapError(new, min(by_path[new.path], key=_position))
+        patches = [_file_patch(path, changes, read(path)) for path, changes in sorted(by_path.items())]
+        patches += map(_new_file_patch, added.values())
+        return cls(tuple(sorted(filter(None, patches), key=lambda patch: patch.path)))
 
     def __bool__(self) -> bool:
         return bool(self.files)
 
     @cached_property
     def paths(self) -> tuple[str, ...]:
-        """The files that change, in order."""
+        """The files that change or are added, in order."""
         return tuple(self._by_path)
 
     @property
     def edits(self) -> tuple[Edit, ...]:
-        """All edits, ordered by path and position."""
+        """All edits, ordered by path and position; the content of a file to add is one."""
         return tuple(edit for patch in self.files for edit in patch.edits)
 
+    @property
+    def new_files(self) -> tuple[NewFile, ...]:
+        """The files to add, ordered by path."""
+        return tuple(NewFile(patch.path, patch.apply_to(None)) for patch in self.files if patch.sha256 is None)
+
     def touches(self, path: str) -> bool:
-        """Whether the file ``path`` changes."""
+        """Whether the file ``path`` changes or is added."""
         return path in self._by_path
 
     def edits_of(self, path: str) -> tuple[Edit, ...]:
         """The edits of the file ``path`` in the order of their position; none where it does not change."""
         return self._by_path[path].edits if path in self._by_path else ()
 
-    def apply_to(self, path: str, data: bytes) -> bytes:
-        """The bytes of the file ``path`` after all its edits; ``data`` itself where it has none.
+    @overload
+    def apply_to(self, path: str, data: bytes) -> bytes: ...
+
+    @overload
+    def apply_to(self, path: str, data: bytes | None) -> bytes | None: ...
+
+    def apply_to(self, path: str, data: bytes | None) -> bytes | None:
+        """The bytes of the file ``path`` after all its edits, or of the file to add; ``data`` itself where it has none.
+
+        ``data`` is None where there is no file.
 
         Raises:
-            StaleEdit: ``data`` does not hold the ``old`` bytes of an edit at its place.
+            StaleEdit: ``data`` does not hold the ``old`` bytes of an edit at its place, or a file to add is
+                there already with other bytes.
         """
-        return _splice(data, self.edits_of(path))
+        return self._by_path[path].apply_to(data) if path in self._by_path else data
 
     @cached_property
     def _by_path(self) -> dict[str, FilePatch]:
@@ -158,13 +203,21 @@ def sha256_of(data: bytes) -> str:
 
 
 def _file_patch(path: str, edits: Iterable[Edit], data: bytes) -> FilePatch | None:
-    ordered = tuple(sorted(edits, key=lambda edit: (edit.start, edit.end, edit.new)))
+    ordered = tuple(sorted(edits, key=_position))
     for first, second in pairwise(ordered):
         if second.start < first.end or first.start == second.start == second.end:
             raise OverlapError(first, second)
     if _splice(data, ordered) == data:
         return None
     return FilePatch(path, sha256_of(data), ordered)
+
+
+def _new_file_patch(new: NewFile) -> FilePatch:
+    return FilePatch(new.path, None, (Edit(new.path, 0, b"", new.data),) if new.data else ())
+
+
+def _position(edit: Edit) -> tuple[int, int, bytes]:
+    return edit.start, edit.end, edit.new
 
 
 def _splice(data: bytes, edits: Sequence[Edit]) -> bytes:

@@ -51,12 +51,13 @@ class Entry:
 
     Attributes:
         path: the file itself, no link, relative to the root with ``/``.
-        before: SHA-256 of the bytes before the apply; the name of the blob that holds them.
+        before: SHA-256 of the bytes before the apply, the name of the blob that holds them; None for a file
+            that the apply added.
         after: SHA-256 of the bytes that the apply wrote.
     """
 
     path: str
-    before: str
+    before: str | None
     after: str
 
 
@@ -67,7 +68,7 @@ class Journal:
     Attributes:
         name: its file under ``journals``; names sort in the order of the applies.
         id: random, part of the name of every temporary file of this apply.
-        status: "writing" until every file is replaced, then "done".
+        status: "writing" until every file is in place, then "done".
         entries: the files, in the order they are written.
     """
 
@@ -81,7 +82,7 @@ class Journal:
         return (root / self.entries[index].path).parent / f".precpatch-{self.id}-{index}.tmp"
 
     def finished(self) -> Journal:
-        """The same journal once every file is replaced."""
+        """The same journal once every file is in place."""
         return replace(self, status=DONE)
 
 
@@ -127,12 +128,15 @@ class Store:
         """
         return [self._read_journal(name) for name in _names(self._journals, _JOURNAL_NAME)]
 
-    def begin(self, entries: Sequence[Entry], originals: Sequence[bytes]) -> Journal:
-        """Keep the ``originals`` of ``entries`` and a new journal with the status "writing", all of it synced."""
+    def begin(self, entries: Sequence[Entry], originals: Sequence[bytes | None]) -> Journal:
+        """Keep the ``originals`` of ``entries`` and a new journal with the status "writing", all of it synced.
+
+        A file that is to be added has no original: None.
+        """
         _make_folder(self._blobs)
         _make_folder(self._journals)
         for entry, data in zip(entries, originals, strict=True):
-            if not self._holds(entry.before):
+            if entry.before is not None and data is not None and not self._holds(entry.before):
                 _write(self._blobs / entry.before, data, _PRIVATE)
         sync_folder(self._blobs)
         last = max((int(name[:6]) for name in _names(self._journals, _JOURNAL_NAME)), default=0)
@@ -322,10 +326,10 @@ def _journal(name: str, record: object) -> Journal:
 
 def _entry(record: object) -> Entry:
     fields = record if isinstance(record, dict) else {}
-    path, before, after = (fields.get(key) for key in ("path", "before", "after"))
-    if not (isinstance(path, str) and isinstance(before, str) and isinstance(after, str)):
+    path, before, after = (fields.get(key, 0) for key in ("path", "before", "after"))
+    if not (isinstance(path, str) and isinstance(before, str | None) and isinstance(after, str)):
         raise ValueError("a file without a path or digests")
-    if not (_DIGEST.fullmatch(before) and _DIGEST.fullmatch(after)):
+    if not all(_DIGEST.fullmatch(digest) for digest in (before, after) if digest is not None):
         raise ValueError("a file with a digest that is none")
     try:
         check_relative(path)

@@ -3,15 +3,17 @@
 The order makes a killed run harmless: the original bytes and a journal are on disk before the first file
 changes; every new file is written in full beside the old one before any of them takes its place; each takes
 its place in one atomic step. So every file is whole at all times, and the journal brings back the old ones.
+A file that is added takes a place where nothing is, and is removed again only while it holds what was written.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,6 +32,8 @@ from precpatch.patch.journal import (
 )
 
 _NAMED_AT_MOST = 10
+_MODE_OF_A_NEW_FILE = 0o644
+_NO_HARD_LINKS = (errno.EPERM, errno.EACCES, errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class Applied:
     """What an apply did.
 
     Attributes:
-        files: the files that were written, ordered by path.
+        files: the files that were written or added, ordered by path.
         notes: what a person should know: files left alone as they are read-only, hard links cut, owners changed.
     """
 
@@ -50,7 +54,7 @@ class Reverted:
     """What a revert did.
 
     Attributes:
-        files: the files whose earlier bytes were put back, ordered by path.
+        files: the files whose earlier bytes were put back, or that were removed again, ordered by path.
         notes: what a person should know.
     """
 
@@ -60,25 +64,29 @@ class Reverted:
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """One file about to be written: its place (the file itself, no link), and its bytes before and after."""
+    """One file about to be written: its place (the file itself, no link), and its bytes before and after.
+
+    A file about to be added has no bytes before: None.
+    """
 
     path: str
     entry: Entry
-    before: bytes
+    before: bytes | None
     after: bytes
 
 
 def apply(root: Path, patches: PatchSet) -> Applied:
     """Write ``patches`` to the tree under ``root``: every file of it, or none.
 
-    A read-only file is left as it is and noted. A file that has other hard links becomes a file of its own,
-    so that nothing outside the tree changes, and is noted. A link to a file of the tree stays a link. An
-    interrupted apply is rolled back first; where that changes a file the plan is out of date, and refused.
-    An empty ``patches`` writes nothing at all.
+    A read-only file is left as it is and noted; so is a file to add to a read-only folder. A file that has other
+    hard links becomes a file of its own, so that nothing outside the tree changes, and is noted. A link to a file
+    of the tree stays a link. An interrupted apply is rolled back first; where that changes a file the plan is out
+    of date, and refused. An empty ``patches`` writes nothing at all.
 
     Raises:
-        UserError: a file has changed since ``patches`` was made, a path leaves the root, another process is
-            writing, or the system refused a write; every file is then as it was.
+        UserError: a file has changed since ``patches`` was made, something stands where a file is to be added, a
+            path leaves the root, another process is writing, or the system refused a write; every file is then
+            as it was.
     """
     root = _real_root(root)
     writable, notes = _split_writable(root, patches)
@@ -96,12 +104,12 @@ def apply(root: Path, patches: PatchSet) -> Applied:
 
 
 def revert(root: Path, *, all: bool = False, force: bool = False) -> Reverted:  # noqa: A002  (the option's name)
-    """Put back the bytes from before the newest apply under ``root``.
+    """Put back the bytes from before the newest apply under ``root``, and remove the files that it added.
 
     Args:
         root: the folder that was patched.
         all: undo every apply, back to before the first.
-        force: overwrite files that were changed or removed since, too.
+        force: also overwrite files that were changed or removed since, and remove added ones that were changed.
 
     Raises:
         UserError: there is nothing to revert, a file has changed since the apply, the journal is damaged,
@@ -134,19 +142,26 @@ def recover(root: Path) -> Reverted:
         return _recover(store)
 
 
-def not_writable(root: Path, paths: Iterable[str]) -> tuple[FileNote, ...]:
-    """The files among ``paths`` that ``apply`` will leave alone because they are read-only, each with a note.
+def not_writable(root: Path, patches: PatchSet) -> tuple[FileNote, ...]:
+    """The files of ``patches`` that ``apply`` will leave alone because they are read-only, each with a note.
 
-    A file without any write permission bit counts as read-only for every user, the superuser too.
+    A file without any write permission bit counts as read-only for every user, the superuser too. A file to add
+    needs a folder that can be written.
 
     Raises:
-        UserError: a path leaves ``root``, is not a file, or is gone.
+        UserError: a path leaves ``root``, is not a file, or is gone; or the folder of a file to add is.
     """
     root = _real_root(root)
-    message = (
-        "not-writable: the file or its folder is read-only, so it was left as it is; make it writable and run again"
-    )
-    return tuple(FileNote(path, message) for path in paths if not _is_writable(_inside(root, path)))
+    return tuple(note for patch in patches.files if (note := _read_only_note(root, patch)))
+
+
+def _read_only_note(root: Path, patch: FilePatch) -> FileNote | None:
+    file = _place(root, patch)
+    if patch.sha256 is None:
+        ready, what = _is_writable_folder(file.parent), "its folder is read-only, so the file was not added"
+    else:
+        ready, what = _is_writable(file), "the file or its folder is read-only, so it was left as it is"
+    return None if ready else FileNote(patch.path, f"not-writable: {what}; make it writable and run again")
 
 
 def _real_root(root: Path) -> Path:
@@ -175,15 +190,37 @@ def _inside(root: Path, path: str) -> Path:
     return real
 
 
+def _place(root: Path, patch: FilePatch) -> Path:
+    """Where ``patch`` writes, links resolved: a regular file below ``root``, or a name in a folder of it."""
+    if patch.sha256 is not None:
+        return _inside(root, patch.path)
+    check_relative(patch.path)
+    folder, _, name = patch.path.rpartition("/")
+    try:
+        real = Path(os.path.realpath(root / folder, strict=True))
+    except OSError as error:
+        raise UserError(f"{patch.path}: its folder: {error.strerror}; nothing was changed; run again") from None
+    if not real.is_relative_to(root):
+        raise UserError(f"{patch.path}: a link leads out of {root}; nothing was changed; exclude this path")
+    if not real.is_dir():
+        raise UserError(f"{patch.path}: its folder is a file; nothing was changed; exclude this path")
+    check_relative((real / name).relative_to(root).as_posix())
+    return real / name
+
+
 def _is_writable(file: Path) -> bool:
     """Whether the file may be replaced.
 
     Root may write everything. But one file without a write bit in a folder that has one is locked on purpose, for root
     too; where the folder has none either, the tree is a copy of something read-only, and root's right is used.
     """
-    if not os.access(file, os.W_OK) or not os.access(file.parent, os.W_OK | os.X_OK):
+    if not os.access(file, os.W_OK) or not _is_writable_folder(file.parent):
         return False
     return _has_write_bit(file) or not _has_write_bit(file.parent)
+
+
+def _is_writable_folder(folder: Path) -> bool:
+    return os.access(folder, os.W_OK | os.X_OK)
 
 
 def _has_write_bit(path: Path) -> bool:
@@ -191,17 +228,25 @@ def _has_write_bit(path: Path) -> bool:
 
 
 def _split_writable(root: Path, patches: PatchSet) -> tuple[list[FilePatch], tuple[FileNote, ...]]:
-    notes = not_writable(root, patches.paths)
+    notes = not_writable(root, patches)
     left_alone = {note.path for note in notes}
     return [patch for patch in patches.files if patch.path not in left_alone], notes
 
 
 def _checked(root: Path, patches: Sequence[FilePatch]) -> list[_Write]:
     """What to write, once every file is sure to be the one that was planned for."""
-    files = [_inside(root, patch.path) for patch in patches]
+    files = [_place(root, patch) for patch in patches]
     _refuse_double(patches, files)
-    contents = [file.read_bytes() for file in files]
-    changed = [patch.path for patch, data in zip(patches, contents, strict=True) if sha256_of(data) != patch.sha256]
+    appeared = [patch.path for patch, file in zip(patches, files, strict=True) if _is_taken(patch, file)]
+    if appeared:
+        names = _named(appeared)
+        raise UserError(f"appeared since the plan was made, so nothing was written: {names}; run again")
+    contents = [None if patch.sha256 is None else file.read_bytes() for patch, file in zip(patches, files, strict=True)]
+    changed = [
+        patch.path
+        for patch, data in zip(patches, contents, strict=True)
+        if data is not None and sha256_of(data) != patch.sha256
+    ]
     if changed:
         raise UserError(f"changed since the plan was made, so nothing was written: {_named(changed)}; run again")
     writes = []
@@ -210,6 +255,11 @@ def _checked(root: Path, patches: Sequence[FilePatch]) -> list[_Write]:
         entry = Entry(file.relative_to(root).as_posix(), patch.sha256, sha256_of(after))
         writes.append(_Write(patch.path, entry, before, after))
     return writes
+
+
+def _is_taken(patch: FilePatch, file: Path) -> bool:
+    """Whether anything, be it a link that leads nowhere, stands where ``patch`` adds a file."""
+    return patch.sha256 is None and os.path.lexists(file)
 
 
 def _refuse_double(patches: Sequence[FilePatch], files: Sequence[Path]) -> None:
@@ -225,6 +275,8 @@ def _refuse_double(patches: Sequence[FilePatch], files: Sequence[Path]) -> None:
 def _side_effects(root: Path, writes: Sequence[_Write]) -> Iterator[FileNote]:
     """What replacing the files will change besides their bytes."""
     for write in writes:
+        if write.before is None:
+            continue
         status = (root / write.entry.path).stat()
         if status.st_nlink > 1:
             others = status.st_nlink - 1
@@ -247,14 +299,42 @@ def _write_all(store: Store, writes: Sequence[_Write]) -> None:
 def _replace_all(root: Path, journal: Journal, contents: Sequence[bytes]) -> None:
     """Put ``contents`` in the place of the files of ``journal``: first write all of them, then swap all of them."""
     targets = [root / entry.path for entry in journal.entries]
-    for index, (target, data) in enumerate(zip(targets, contents, strict=True)):
-        _stage(journal.temp(root, index), data, target)
-    for index, (entry, target) in enumerate(zip(journal.entries, targets, strict=True)):
-        if _digest(target) != entry.before:
+    temps = [journal.temp(root, index) for index in range(len(targets))]
+    for entry, temp, target, data in zip(journal.entries, temps, targets, contents, strict=True):
+        if entry.before is None:
+            write_new(temp, data, _MODE_OF_A_NEW_FILE)
+        else:
+            _stage(temp, data, target)
+    for entry, temp, target in zip(journal.entries, temps, targets, strict=True):
+        if not (_add(temp, target) if entry.before is None else _swap(temp, target, entry.before)):
             raise UserError(f"{entry.path}: changed during the apply, so it was taken back; run again")
-        os.replace(journal.temp(root, index), target)
     for folder in {target.parent for target in targets}:
         sync_folder(folder)
+
+
+def _swap(temp: Path, target: Path, before: str) -> bool:
+    """Let ``temp`` take the place of ``target``; false if that has other bytes by now."""
+    if _digest(target) != before:
+        return False
+    os.replace(temp, target)
+    return True
+
+
+def _add(temp: Path, target: Path) -> bool:
+    """Let ``temp`` become ``target``; false if anything stands there by now, and that stays."""
+    try:
+        os.link(temp, target)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS:
+            raise
+        if os.path.lexists(target):
+            return False
+        os.replace(temp, target)
+    else:
+        temp.unlink()
+    return True
 
 
 def _roll_back(store: Store, journal: Journal, writes: Sequence[_Write]) -> None:
@@ -284,7 +364,8 @@ def _undo(store: Store, journals: Sequence[Journal], force: bool) -> Reverted:
         _remove_temps(store.root, journal)
         for index, entry in enumerate(journal.entries):
             if _digest(store.root / entry.path) != entry.before:
-                _restore(store.root, journal, index, store.blob(entry.before))
+                data = None if entry.before is None else store.blob(entry.before)
+                _restore(store.root, journal, index, data)
                 restored.add(entry.path)
         store.drop(journal)
         if journal.status == WRITING:
@@ -297,12 +378,13 @@ def _check_undo(store: Store, journals: Sequence[Journal], force: bool) -> None:
     digests: dict[str, str | None] = {}
     changed = set()
     for entry in (entry for journal in journals for entry in journal.entries):
-        file = _own_file(store.root, entry.path)
+        file = _own_file(store.root, entry)
         current = digests[entry.path] if entry.path in digests else _digest(file)
         if current not in (entry.before, entry.after):
             changed.add(entry.path)
         if current != entry.before:
-            store.blob(entry.before)
+            if entry.before is not None:
+                store.blob(entry.before)
             _refuse_read_only(file, entry.path)
         digests[entry.path] = entry.before
     if changed and not force:
@@ -310,14 +392,17 @@ def _check_undo(store: Store, journals: Sequence[Journal], force: bool) -> None:
         raise UserError(f"changed since the apply, so nothing was reverted: {names}; use --force to lose those changes")
 
 
-def _own_file(root: Path, path: str) -> Path:
+def _own_file(root: Path, entry: Entry) -> Path:
     """The file of a journal entry, which is stored without links: a link on the way there is not ours."""
-    file = root / path
+    file = root / entry.path
     if os.path.realpath(file) != str(file):
-        raise UserError(f"{path}: a link has taken its place since the apply; nothing was changed; remove the link")
-    if not file.parent.is_dir() or (os.path.lexists(file) and not file.is_file()):
         raise UserError(
-            f"{path}: its folder is gone or it is no file any more; nothing was changed; bring it back first"
+            f"{entry.path}: a link has taken its place since the apply; nothing was changed; remove the link"
+        )
+    usable = file.is_file() if os.path.lexists(file) else entry.before is None or file.parent.is_dir()
+    if not usable:
+        raise UserError(
+            f"{entry.path}: its folder is gone or it is no file any more; nothing was changed; bring it back first"
         )
     return file
 
@@ -327,15 +412,19 @@ def _refuse_read_only(file: Path, path: str) -> None:
         raise UserError(f"{path}: read-only, so nothing was reverted; make it and its folder writable first")
 
 
-def _restore(root: Path, journal: Journal, index: int, data: bytes) -> None:
+def _restore(root: Path, journal: Journal, index: int, data: bytes | None) -> None:
+    """Put ``data`` back in the place of the entry number ``index``; None removes the file."""
     target = root / journal.entries[index].path
     temp = journal.temp(root, index)
-    try:
-        _stage(temp, data, target)
-        os.replace(temp, target)
-    except BaseException:
-        temp.unlink(missing_ok=True)
-        raise
+    if data is None:
+        target.unlink()
+    else:
+        try:
+            _stage(temp, data, target)
+            os.replace(temp, target)
+        except BaseException:
+            temp.unlink(missing_ok=True)
+            raise
     sync_folder(target.parent)
 
 
@@ -349,7 +438,7 @@ def _digest(file: Path) -> str | None:
     """SHA-256 of the bytes of ``file``; None where there is none."""
     try:
         return sha256_of(file.read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
 
 

@@ -1,4 +1,4 @@
-"""What an apply did, for a person: the files that changed, what is left to do by hand, and the way back."""
+"""What an apply did, for a person: files changed and added, what is left to do by hand, and the way back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from precpatch.engine.finding import REPORT, REWRITE
 from precpatch.patch.transaction import Applied
 from precpatch.plan import Plan
 from precpatch.report.line import Line, line, plural, visible
-from precpatch.report.text import finding_lines, headline, note_lines
+from precpatch.report.text import added_lines, finding_lines, headline, note_lines
 
 
 def applied_lines(plan: Plan, applied: Applied, undo: str) -> Iterator[Line]:
@@ -30,21 +30,32 @@ def applied_lines(plan: Plan, applied: Applied, undo: str) -> Iterator[Line]:
 
 
 def _changed(plan: Plan, applied: Applied) -> Iterator[Line]:
-    if not applied.files:
-        return
+    changed, added = _split(plan, applied)
     sites = _sites(plan)
-    yield line(("Changed:", "bold"))
-    for path in applied.files:
-        yield line(f"  {visible(path)}  ", (plural(sites[path], "site"), "dim"))
-    yield line()
+    if changed:
+        yield line(("Changed:", "bold"))
+        for path in changed:
+            yield line(f"  {visible(path)}  ", (plural(sites[path], "site"), "dim"))
+        yield line()
+    yield from added_lines(added)
+
+
+def _split(plan: Plan, applied: Applied) -> tuple[list[str], list[str]]:
+    """The files that were there before, and those that were not."""
+    new = {file.path for file in plan.patches.new_files}
+    return [path for path in applied.files if path not in new], [path for path in applied.files if path in new]
 
 
 def _summary(plan: Plan, applied: Applied) -> str:
+    changed, added = _split(plan, applied)
     sites = _sites(plan)
-    parts = ["nothing to change"]
-    if applied.files:
-        done = sum(sites[path] for path in applied.files)
-        parts = [f"changed {plural(done, 'site')} in {plural(len(applied.files), 'file')}"]
+    parts = []
+    if changed:
+        done = sum(sites[path] for path in changed)
+        parts.append(f"changed {plural(done, 'site')} in {plural(len(changed), 'file')}")
+    if added:
+        parts.append(f"added {plural(len(added), 'file')}")
+    parts = parts or ["nothing to change"]
     if plan.of(REPORT):
         parts.append(f"{plural(len(plan.of(REPORT)), 'site needs', 'sites need')} a person")
     if plan.errors:

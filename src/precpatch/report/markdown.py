@@ -30,6 +30,7 @@ def _blocks(plan: Plan, show_kept: bool) -> Iterator[str]:
     yield f"Target **{prose(plan.target.name)}**: {prose(text.target_in_words(plan.target))}."
     yield f"{text.summary(plan)} {plural(plan.files_scanned, 'file')} scanned by precpatch {__version__}."
     yield from _changes(plan.of(REWRITE))
+    yield from _added([new.path for new in plan.patches.new_files])
     yield from _places("Needs a person", plan.of(REPORT), text.advice)
     yield from _kept(plan, show_kept)
     yield from _files("Could not be read", plan.errors)
@@ -56,6 +57,12 @@ def _changes(findings: Sequence[Finding]) -> Iterator[str]:
                 for finding in group
             ],
         )
+
+
+def _added(paths: Sequence[str]) -> Iterator[str]:
+    if paths:
+        yield f"## Added files ({len(paths)})"
+        yield "\n".join(f"- added: {code(path)}" for path in paths)
 
 
 def _places(title: str, findings: Sequence[Finding], reason: Callable[[Finding], str]) -> Iterator[str]:

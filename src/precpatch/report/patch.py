@@ -13,7 +13,7 @@ def render(plan: Plan, show_kept: bool = False) -> bytes:
     return unified_diff(_changes(plan))
 
 
-def _changes(plan: Plan) -> Iterator[tuple[str, bytes, bytes]]:
-    for path in plan.patches.paths:
-        before = (plan.root / path).read_bytes()
-        yield path, before, plan.patches.apply_to(path, before)
+def _changes(plan: Plan) -> Iterator[tuple[str, bytes | None, bytes]]:
+    for patch in plan.patches.files:
+        before = None if patch.sha256 is None else (plan.root / patch.path).read_bytes()
+        yield patch.path, before, patch.apply_to(before)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from precpatch.engine.finding import KEEP, REPORT, REWRITE, SUPPRESSED, UNSAFE, Finding
@@ -28,11 +28,12 @@ def scan_lines(plan: Plan, show_kept: bool = False, next_step: str = "") -> Iter
     yield line()
     shown = plan.of(REWRITE, REPORT, KEEP) if show_kept else plan.of(REWRITE, REPORT)
     yield from finding_lines(shown)
+    yield from added_lines(new.path for new in plan.patches.new_files)
     yield from note_lines("Could not be read", plan.errors)
     yield from note_lines("Left alone", plan.skipped, most=_MOST_SKIPPED)
     yield line((summary(plan), "bold"))
     yield line((_kept_summary(plan, show_kept), "dim"))
-    if next_step and plan.of(REWRITE):
+    if next_step and (plan.of(REWRITE) or plan.patches.new_files):
         yield line("Run `", (next_step, "bold"), "` to write them.")
 
 
@@ -52,6 +53,13 @@ def finding_lines(findings: Sequence[Finding]) -> Iterator[Line]:
             )
             yield from _reason(finding, indent=place_width + 4)
         yield line()
+
+
+def added_lines(paths: Iterable[str]) -> Iterator[Line]:
+    """A row for each file that is added."""
+    rows = [line(("added: ", "dim"), (visible(path), "bold")) for path in paths]
+    if rows:
+        yield from (*rows, line())
 
 
 def note_lines(title: str, notes: Sequence[FileNote], most: int | None = None) -> Iterator[Line]:
@@ -85,12 +93,14 @@ def target_in_words(target: Target) -> str:
 
 
 def summary(plan: Plan) -> str:
-    """One sentence: how much is to be rewritten, how much needs a person, what could not be read."""
+    """One sentence: how much is to be rewritten and added, how much needs a person, what could not be read."""
     rewrites, reports = plan.of(REWRITE), plan.of(REPORT)
     parts = ["nothing to rewrite"]
     if rewrites:
         files = len({finding.mention.path for finding in rewrites})
         parts = [f"{plural(len(rewrites), 'site')} to rewrite in {plural(files, 'file')}"]
+    if plan.patches.new_files:
+        parts.append(f"{plural(len(plan.patches.new_files), 'file')} to add")
     if reports:
         parts.append(f"{plural(len(reports), 'site needs', 'sites need')} a person")
     if plan.errors:

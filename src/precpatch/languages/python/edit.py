@@ -100,6 +100,19 @@ def replace_import(alias: str, old: str, new: str) -> str:
     return cst.Module([]).code_for_node(imported.with_changes(names=[changed])).partition("import ")[2]
 
 
+def replace_module(statement: str, module: str) -> str:
+    """``from flash_attn.bert_padding import unpad_input`` -> ``from MODULE import unpad_input``."""
+    import libcst as cst
+
+    line = cst.ensure_type(cst.parse_statement(statement), cst.SimpleStatementLine)
+    imported = cst.ensure_type(line.body[0], cst.ImportFrom)
+    name = cst.parse_expression(module)
+    if not isinstance(name, (cst.Name, cst.Attribute)):
+        raise ValueError(f"not a module: {module!r}")
+    newline = "\r\n" if "\r\n" in statement else "\n"
+    return cst.Module([], default_newline=newline).code_for_node(imported.with_changes(module=name))
+
+
 def extend_container(expression: str, like: str, new: str) -> str:
     """``["bfloat16", "float16"]`` -> ``["bfloat16", "float16", "float32"]``: one more element, written like ``like``.
 

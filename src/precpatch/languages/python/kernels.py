@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from precpatch.languages.python.roles import Climb, Role
-from precpatch.languages.python.tree import FUNCTIONS, Ancestors, dotted, last_name
+from precpatch.languages.python.tree import FUNCTIONS, Ancestors, Tree, dotted, last_name
 from precpatch.languages.settings import NAMED_SWITCHES, SWITCH_KEYS
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ WORDS = (
 """Lines and files with any of these are read as well."""
 
 _PACKAGES = re.compile(r"(?:^|.*\.)(flash_attn|triton|transformer_engine|liger_kernel)(?:\.|$)")
+_IMPORT = re.compile(r"\bimport\b")
 _IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 _AVAILABLE = re.compile(r"(?i)flash|fa[23]?_|_available|has_|have_|installed")
 _DEVICE_ASKED = re.compile(r"(?i)is_(?:torch_)?(?:cuda|npu|xpu)_available|cuda\.is_available|device_name")
@@ -48,6 +49,15 @@ def imports(finder: Finder, node: ast.AST, ancestors: Ancestors) -> Iterator[Fou
             if module == _PADDING and isinstance(node, ast.ImportFrom):
                 role.facts.add("padding")
             yield finder.found_as("import", module, node, ancestors, role)
+
+
+def imports_in(tree: Tree) -> Iterator[tuple[str, set[str]]]:
+    """Every import of a package of interest in a file: the module and the facts about the place."""
+    for node, ancestors in tree.walk(tree.source.lines_with(_IMPORT)):
+        if isinstance(node, ast.ImportFrom) and not node.level and _PACKAGES.match(node.module or ""):
+            yield node.module or "", _import_facts(ancestors)
+        elif isinstance(node, ast.Import):
+            yield from ((alias.name, _import_facts(ancestors)) for alias in node.names if _PACKAGES.match(alias.name))
 
 
 def _import_facts(ancestors: Ancestors) -> set[str]:

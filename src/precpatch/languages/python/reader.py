@@ -126,6 +126,8 @@ def _rewritten(mention: Mention, value: str) -> str:
     """The source text of a mention that says ``value``."""
     if "mixed-import" in mention.facts:
         return f"{mention.text}, {value}"
+    if mention.kind == "import":
+        return edit.replace_module(mention.text, value)
     if mention.role == "import":
         old = mention.text.split()[0]
         return edit.replace_import(mention.text, old, value)

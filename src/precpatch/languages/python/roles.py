@@ -179,7 +179,7 @@ class Climb:
             return self.end("message")
         if short in _LOOKUP_CALLS:
             return self.end("lookup")
-        if short in _FIELD_CALLS:
+        if short in _FIELD_CALLS or (short in {"Option", "Argument"} and parent.args[:1] == [child]):
             return False
         if _is_autocast(function):
             return self._autocast(parent, "dtype")

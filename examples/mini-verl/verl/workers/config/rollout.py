@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass
 class RolloutConfig:
-    name: str = "hf"
+    name: str = "vllm"
     dtype: str = "bfloat16"
     temperature: float = 1.0
     response_length: int = 512
