@@ -12,6 +12,7 @@ from precpatch.config import Settings, check_choice
 from precpatch.discover import LEAVES_ROOT, discover
 from precpatch.engine.decide import Policy, decide
 from precpatch.engine.finding import REPORT, REWRITE, Finding, file_report
+from precpatch.engine.groups import settle_groups
 from precpatch.engine.rules import Rule, load_rules
 from precpatch.gpu.target import Target
 from precpatch.languages import language_of, languages
@@ -47,6 +48,7 @@ def plan(root: Path, paths: Sequence[Path], target: Target, settings: Settings, 
         except ReadError as error:
             errors.append(FileNote(path, str(error)))
     findings = _without_read_only(root, findings, _patches(findings, originals))
+    findings = settle_groups(policy, findings)
     outside = [note for note in found.skipped if note.message == LEAVES_ROOT]
     findings += [file_report(note.path, "symlink-outside", f"{LEAVES_ROOT}: not looked at") for note in outside]
     return Plan(
@@ -123,8 +125,8 @@ def chosen_rules(settings: Settings) -> tuple[Rule, ...]:
     def is_chosen(rule: Rule) -> bool:
         if any(fnmatchcase(rule.id, glob) for glob in settings.ignore):
             return False
-        changes = rule.action != "keep"
-        return not settings.select or not changes or any(fnmatchcase(rule.id, glob) for glob in settings.select)
+        always = rule.action in {"keep", "group"}
+        return not settings.select or always or any(fnmatchcase(rule.id, glob) for glob in settings.select)
 
     return tuple(rule for rule in rules if is_chosen(rule))
 
@@ -140,7 +142,7 @@ def file_findings(path: str, data: bytes, policy: Policy, *, show_text: bool = F
         return []
     source = language.open(path, data)
     mentions = language.read(source, text=show_text)
-    return _checked(language, source, decide(policy, language, source, mentions))
+    return settle_groups(policy, _checked(language, source, decide(policy, language, source, mentions)))
 
 
 def _checked(language: Language, source: SourceFile, findings: list[Finding]) -> list[Finding]:

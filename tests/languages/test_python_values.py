@@ -102,6 +102,10 @@ CHANGES = {
         "import torch\nif major < 8:\n    d = torch.bfloat16",
         "import torch\nif major < 8:\n    d = torch.float32",
     ),
+    "a class registered for CUDA too": (
+        "@register(device=['cuda', 'npu'])\nclass Engine:\n    dtype: str = 'bfloat16'",
+        "@register(device=['cuda', 'npu'])\nclass Engine:\n    dtype: str = 'float32'",
+    ),
     "attention of a sub-config": (
         "c.vision_config._attn_implementation = 'flash_attention_2'",
         "c.vision_config._attn_implementation = 'eager'",
@@ -159,6 +163,9 @@ STAYS = {
     "after a return for old cards": "import torch\ndef f():\n    if major < 8:\n        return 1\n    return torch.bfloat16",
     "else of old cards": "import torch\nif major < 8:\n    pass\nelse:\n    d = torch.bfloat16",
     "an NPU branch": "import torch\nif is_npu_available:\n    d = torch.bfloat16",
+    "a class for an NPU": "class MindSpeedEngine(Base):\n    dtype: str = 'bfloat16'",
+    "a class registered for an NPU": "@register(device='npu')\nclass Engine:\n    dtype: str = 'bfloat16'",
+    "a function for an NPU": "import torch\ndef rms_norm_npu(x):\n    return x.to(torch.bfloat16)",
     "an NPU module": "import torch\nimport torch_npu\nd = torch.bfloat16",
     "a module that raises without an NPU": "import torch\nif not is_torch_npu_available():\n    raise ImportError\nd = torch.bfloat16",
     "suppressed": "import torch\nd = torch.bfloat16  # precpatch: ignore",

@@ -71,8 +71,7 @@ def decide(policy: Policy, language: Language, source: SourceFile, mentions: Seq
 
 
 def _first_verdict(policy: Policy, source: SourceFile, mention: Mention) -> _Case:
-    rules = (rule for rule in policy.rules if not rule.alongside)
-    rule = next((rule for rule in rules if claims(rule, policy, mention)), None)
+    rule = next((rule for rule in policy.rules if rule.decides and claims(rule, policy, mention)), None)
     if rule is None:
         return _Case(mention, None, KEEP, f"kept: {ROLES.get(mention.role, mention.role)}")
     message = _message(rule, policy, mention)

@@ -16,7 +16,8 @@ from precpatch.errors import UserError
 from precpatch.gpu.target import QUESTIONS
 from precpatch.languages.mention import KINDS, ROLES
 
-ACTIONS = ("rewrite", "extend", "report", "keep")
+ACTIONS = ("rewrite", "extend", "report", "keep", "group")
+SCOPES = ("file", "tree")
 SAFETIES = ("safe", "unsafe", "report", "keep")
 SEVERITIES = ("error", "warning", "info")
 _TEXT_FIELDS = ("language", "kind", "value", "spelling", "role", "key", "key_path", "callee", "scope", "path")
@@ -81,6 +82,8 @@ class Rule:
             helpers of flash_attn, or a literal such as "false".
         follows: the action is only taken where one of the mentions that this one follows is rewritten,
             and all change together; ``otherwise`` is the action where none is.
+        scope: for the action "group", whether the mentions of one file or of the whole tree change together or not at
+            all; such a rule decides no mention by itself.
         alongside: the rule only adds a report beside what another rule decides, where that one acts as well.
         source: the file that the rule was read from.
     """
@@ -100,9 +103,15 @@ class Rule:
     follows: bool = False
     otherwise: str = "keep"
     alongside: bool = False
+    scope: str = "file"
     references: tuple[Reference, ...] = ()
     examples: tuple[Example, ...] = ()
     source: Path = field(default=Path(), compare=False)
+
+    @property
+    def decides(self) -> bool:
+        """Whether the rule decides mentions by itself: not where it groups them, nor where it only adds a report."""
+        return self.action != "group" and not self.alongside
 
 
 @lru_cache(maxsize=512)
@@ -186,7 +195,7 @@ class _Builder:
             if name not in fields:
                 raise self.fail(f"field '{name}' is missing")
         then = self._mapping(fields["then"], "'then'")
-        self._known(then, {"action", "to", "follows", "otherwise", "alongside"}, "then.")
+        self._known(then, {"action", "to", "follows", "otherwise", "alongside", "scope"}, "then.")
         action = self._one_of(then.get("action"), ACTIONS, "then.action")
         return Rule(
             id=self._text(fields["id"], "id"),
@@ -203,6 +212,7 @@ class _Builder:
             to=self._text(then.get("to", "dtype"), "then.to"),
             follows=self._boolean(then.get("follows", False), "then.follows"),
             alongside=self._boolean(then.get("alongside", False), "then.alongside"),
+            scope=self._one_of(then.get("scope", "file"), SCOPES, "then.scope"),
             otherwise=self._one_of(then.get("otherwise", "keep"), ("keep", "report"), "then.otherwise"),
             references=tuple(self._reference(item) for item in self._list(fields.get("references", []), "references")),
             examples=tuple(self._example(item) for item in self._list(fields.get("examples", []), "examples")),

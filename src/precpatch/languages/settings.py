@@ -47,7 +47,7 @@ NAMED_SWITCHES = {
 OTHER_DEVICES = frozenset({"hpu", "mlu", "musa", "npu", "xpu"})
 """Values of ``device`` that are not an NVIDIA GPU."""
 
-DEVICE_WORDS = frozenset({"ascend", "hccl", "npu"})
+DEVICE_WORDS = frozenset({"ascend", "hccl", "mindspeed", "npu"})
 """Words of a path (split at ``/ _ - .``) that say a file is for a device that is not an NVIDIA GPU."""
 
 NUMBER_KEYS = frozenset({"ulysses_sequence_parallel_size", "ulysses_parallel_size"})

@@ -10,7 +10,8 @@ Facts that a mention can carry:
     cli-flag: a switch given as an option, such as ``--bf16`` or ``--bf16 true``.
     default: it is the default of a variable, as in ``${DTYPE:-bfloat16}``.
     exported: a variable that programs see: ``export``, ``env`` or set in front of a command.
-    heredoc: it stands in a here-document or in ``python -c``. Mentions of the Python reader have the language "python", and its facts too.
+    heredoc: it stands in a here-document or in ``python -c``. What the Python reader tells there has the language
+        "python" and the facts of that reader as well.
     in-list: an item of an array or of a ``for``.
     install: a requirement of a package installer such as pip.
     option: the value of ``--name value`` or ``--name=value``.
@@ -946,16 +947,15 @@ def _switch(key: str, key_path: str, word: str, variable: bool) -> tuple[str, st
     """The key, in the form of the tables, and the value of a switch that says ``word``."""
     lowered = word.lower()
     parts = key_path.split(".")
-    for known in (key, ".".join(parts[-2:])):
-        if known.lower() in SWITCH_KEYS and lowered in _BOOLEAN_PAIRS:
-            return known, _truth(lowered)
-        if lowered in _NAMED.get(known.lower(), ()):
-            return known, lowered
+    for name in (key, ".".join(parts[-2:])):
+        if name.lower() in SWITCH_KEYS and lowered in _BOOLEAN_PAIRS:
+            return name, _truth(lowered)
+        if lowered in _NAMED.get(name.lower(), ()):
+            return name, lowered
     if key in NUMBER_KEYS and _NUMBER.fullmatch(word) and int(word) > 1:
         return key, word
-    if variable and any(fnmatchcase(key, glob) for glob in ENVIRONMENT_KEYS) and "$" not in word:
-        return key, word
-    return None
+    known = variable and any(fnmatchcase(key, glob) for glob in ENVIRONMENT_KEYS)
+    return (key, word) if known and "$" not in word else None
 
 
 def _twin(name: str) -> str:

@@ -22,6 +22,7 @@ def render(plan: Plan, show_kept: bool = False) -> bytes:
         "target": plan.target.describe(),
         "findings": [_finding(finding) for finding in shown],
         "errors": _notes(plan.errors),
+        "added_files": [new_file.path for new_file in plan.patches.new_files],
         "skipped": _notes(plan.skipped),
         "summary": _summary(plan),
     }

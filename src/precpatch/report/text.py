@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
@@ -15,6 +16,8 @@ from precpatch.report.line import Line, line, plain, plural, shorten, visible
 
 _WIDEST_CHANGE = 72
 _MOST_SKIPPED = 10
+_MANY_REPORTS = 20
+_MOST_RULES = 3
 
 
 def render(plan: Plan, show_kept: bool = False) -> bytes:
@@ -32,13 +35,18 @@ def scan_lines(plan: Plan, show_kept: bool = False, next_step: str = "") -> Iter
     yield from note_lines("Could not be read", plan.errors)
     yield from note_lines("Left alone", plan.skipped, most=_MOST_SKIPPED)
     yield line((summary(plan), "bold"))
+    yield from most_frequent(plan)
     yield line((_kept_summary(plan, show_kept), "dim"))
     if next_step and (plan.of(REWRITE) or plan.patches.new_files):
         yield line("Run `", (next_step, "bold"), "` to write them.")
 
 
 def finding_lines(findings: Sequence[Finding]) -> Iterator[Line]:
-    """A block a file: its path, then a row a finding, and the message under those that need a person."""
+    """A block a file: its path, then a row a finding, and the message under those that need a person.
+
+    A message that many rows share stands under the first of them only.
+    """
+    told: set[str] = set()
     for path, group in groupby(findings, key=lambda finding: finding.mention.path):
         rows = [(finding, _place(finding), change(finding)) for finding in group]
         place_width = max(len(place) for _, place, _ in rows)
@@ -51,7 +59,9 @@ def finding_lines(findings: Sequence[Finding]) -> Iterator[Line]:
                 (f"{text:<{change_width}}  ", style),
                 (finding.rule, "cyan"),
             )
-            yield from _reason(finding, indent=place_width + 4)
+            if finding.action != REPORT or advice(finding) not in told:
+                yield from _reason(finding, indent=place_width + 4)
+            told.add(advice(finding))
         yield line()
 
 
@@ -107,6 +117,14 @@ def summary(plan: Plan) -> str:
         parts.append(f"{plural(len(plan.errors), 'file')} could not be read")
     text = ", ".join(parts)
     return f"{text[0].upper()}{text[1:]}."
+
+
+def most_frequent(plan: Plan) -> Iterator[Line]:
+    """Which rules most of the reports come from, where there are many."""
+    counts = Counter(finding.rule for finding in plan.of(REPORT))
+    if counts.total() > _MANY_REPORTS:
+        named = ", ".join(f"{rule} ({count})" for rule, count in counts.most_common(_MOST_RULES))
+        yield line(f"Most of them: {named}. `precpatch explain RULE` says what to do.")
 
 
 def change(finding: Finding) -> str:

@@ -13,7 +13,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from precpatch.languages.python.tree import Ancestors, dotted, last_name, string
+from precpatch.languages.python.tree import SCOPES, Ancestors, dotted, last_name, string
+from precpatch.languages.settings import DEVICE_WORDS, OTHER_DEVICES
 from precpatch.languages.values import ATTENTION_NAMES, FLASH_ATTENTION, dtype_of
 
 _FLAG = re.compile(r"(?:use_|is_|enable_|enabled_|with_|do_|train_)?(bf16|bfloat16|brain_?float16)(?:_enabled)?")
@@ -22,6 +23,8 @@ _CAPABILITY = re.compile(r"(?i)capability|compute_cap|\bmajor\b|cuda_arch|sm_?ve
 _NATIVE_BF16 = (8, 0)
 _PERMISSIVE = frozenset({"is_bf16_supported", "is_torch_bf16_gpu_available", "is_bf16_available"})
 _OTHER_DEVICE = re.compile(r"(?i)(^|[^a-z])(npu|ascend|hccl|hpu|hccs|xpu|mlu|musa|mps)([^a-z]|$)")
+
+_DEVICE_NAME = re.compile(r"NPU|Npu|(?:^|_)npu(?:_|$)|Ascend|ascend|HCCL|Hccl|hccl|MindSpeed|Mindspeed|mindspeed")
 
 
 @dataclass
@@ -186,6 +189,8 @@ def guards_around(ancestors: Ancestors, node: ast.AST, lists: dict[str, set[str]
             _take_case(guards, parent, lists)
         if isinstance(below, ast.stmt):
             _take_statements_before(guards, parent, below, lists)
+        if isinstance(parent, SCOPES) and is_for_other_device(parent):
+            guards.facts.add("other-device")
         if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and below in parent.args.defaults:
             break
         below = parent
@@ -251,12 +256,24 @@ def _statements_before(block: ast.AST, statement: ast.stmt) -> list[ast.stmt]:
     return []
 
 
+def is_for_other_device(scope: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
+    """Whether a class or function is for another device: by its name, or as it is registered with ``device="npu"``."""
+    if _DEVICE_NAME.search(scope.name):
+        return True
+    return any(
+        keyword.arg == "device" and string(keyword.value) in OTHER_DEVICES
+        for decorator in scope.decorator_list
+        if isinstance(decorator, ast.Call)
+        for keyword in decorator.keywords
+    )
+
+
 def is_other_device(module: ast.Module, path: str) -> bool:
     """Whether the whole file is for a device that is not CUDA: by its imports, a guard at its top, or its path's words.
 
     An unguarded ``import torch_npu`` fails on any other machine, and so does ``if not is_npu_available(): raise``.
     """
-    if any(_OTHER_DEVICE.search(part) for part in re.split(r"[/_.\-]", path)):
+    if not DEVICE_WORDS.isdisjoint(re.split(r"[/_.\-]", path.lower())):
         return True
     for statement in module.body:
         if isinstance(statement, ast.Import) and any(_device_module(alias.name) for alias in statement.names):

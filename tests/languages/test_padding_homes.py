@@ -1,0 +1,91 @@
+"""Where imports of flash_attn's padding helpers go: to the checkout's own fallback, else to the shim."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from precpatch.config import Settings
+from precpatch.gpu.resolve import resolve_target
+from precpatch.patch.transaction import apply, revert
+from precpatch.plan import Plan
+from precpatch.session import plan
+
+WORKER = "from flash_attn.bert_padding import pad_input, unpad_input  # padding\n\n\ndef run():\n    pass\n"
+FALLBACK = "def unpad_input(x, m):\n    return x\n\n\ndef pad_input(x):\n    return x\n\n\nindex_first_axis = max\n"
+
+
+def tree(root: Path, **files: str) -> Path:
+    for name, text in files.items():
+        path = root / (name.replace("__in__", "/") + ".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def package(root: Path, **files: str) -> Path:
+    for folder in ("verl", "verl/utils", "verl/workers"):
+        (root / folder).mkdir()
+        (root / folder / "__init__.py").touch()
+    return tree(root, **files)
+
+
+def run(root: Path) -> Plan:
+    return plan(root, (), resolve_target("p40"), Settings())
+
+
+def test_the_checkouts_own_fallback_is_taken(tmp_path: Path) -> None:
+    package(tmp_path, verl__in__utils__in__attention=FALLBACK, verl__in__workers__in__actor=WORKER)
+    planned = run(tmp_path)
+    apply(tmp_path, planned.patches)
+    assert planned.patches.new_files == ()
+    text = (tmp_path / "verl/workers/actor.py").read_text()
+    assert text == WORKER.replace("flash_attn.bert_padding", "verl.utils.attention")
+
+
+@pytest.mark.parametrize(
+    "not_one",
+    [
+        "def unpad_input(x):\n    from flash_attn.bert_padding import unpad_input as f\n    return f(x)\n" + FALLBACK,
+        "import torch_npu\nfrom torch_npu import x\n" + FALLBACK,
+        "def unpad_input(x):\n    return x\n",
+    ],
+    ids=["needs flash_attn itself", "needs an NPU", "has not all of them"],
+)
+def test_a_shim_is_added_where_nothing_serves_and_revert_takes_it_away(tmp_path: Path, not_one: str) -> None:
+    package(tmp_path, verl__in__utils__in__attention=not_one, verl__in__workers__in__actor=WORKER)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.py")}
+    planned = run(tmp_path)
+    assert [each.path for each in planned.patches.new_files] == ["verl/utils/precpatch_padding.py"]
+
+    apply(tmp_path, planned.patches)
+    assert (
+        "from verl.utils.precpatch_padding import pad_input, unpad_input  # padding"
+        in (tmp_path / "verl/workers/actor.py").read_text()
+    )
+    assert not run(tmp_path).patches, "a second run finds something"
+
+    revert(tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.py")} == before
+
+
+def test_the_added_module_can_be_imported_as_what_the_import_says(tmp_path: Path) -> None:
+    package(tmp_path, verl__in__workers__in__actor=WORKER)
+    apply(tmp_path, run(tmp_path).patches)
+    code = "import ast, sys; ast.parse(open('verl/utils/precpatch_padding.py').read())"
+    assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False).returncode == 0
+
+
+def test_outside_a_package_a_person_must_look(tmp_path: Path) -> None:
+    tree(tmp_path, script=WORKER)
+    planned = run(tmp_path)
+    assert not planned.patches
+    assert [finding.rule for finding in planned.of("report")] == ["flash-attn-padding"]
+
+
+def test_other_names_of_the_module_are_not_promised(tmp_path: Path) -> None:
+    package(tmp_path, verl__in__workers__in__a="from flash_attn.bert_padding import unpad_input_for_concatenated\n")
+    assert not run(tmp_path).patches
