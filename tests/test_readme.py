@@ -18,7 +18,7 @@ FILE_NAME = re.compile(r"# ([\w./-]+\.\w+)\n")
 
 
 @pytest.fixture
-def workplace(tmp_path: Path) -> Path:
+def reader_folder(tmp_path: Path) -> Path:
     """A folder as a reader has it after the first command of the README."""
     shutil.copytree(PROJECT / "examples" / "mini-verl", tmp_path / "build" / "demo")
     return tmp_path
@@ -34,7 +34,7 @@ def shell(command: str, cwd: Path) -> str:
     return done.stdout.decode()
 
 
-def session(text: str, cwd: Path) -> str:
+def console(text: str, cwd: Path) -> str:
     """The commands of a console block with the output that they have now."""
     commands = [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
     return "\n".join(f"$ {command}\n{shell(command, cwd)}" for command in commands)
@@ -49,15 +49,15 @@ def as_it_is_now(readme: str, cwd: Path) -> str:
         if named:
             (cwd / named[1]).parent.mkdir(parents=True, exist_ok=True)
             (cwd / named[1]).write_text(text)
-        return f"```{kind}\n{session(text, cwd)}```" if kind == "console" else block[0]
+        return f"```{kind}\n{console(text, cwd)}```" if kind == "console" else block[0]
 
     return BLOCK.sub(renewed, readme)
 
 
-def test_the_output_in_the_readme_is_real(workplace: Path, pytestconfig: pytest.Config) -> None:
+def test_the_output_in_the_readme_is_real(reader_folder: Path, pytestconfig: pytest.Config) -> None:
     """To write it anew: pytest tests/test_readme.py --update-expected."""
     written = README.read_text()
-    now = as_it_is_now(written, workplace)
+    now = as_it_is_now(written, reader_folder)
     if pytestconfig.getoption("--update-expected"):
         README.write_text(now)
         written = now

@@ -21,6 +21,7 @@ def test_the_whole_object(plan: Plan) -> None:
         "root": ".",
         "target": {"name": "p40", "compute_capability": "6.1", "dtype": "float32", "attention": "eager"},
         "errors": [{"path": "pkg/bad.py", "message": "line 3: invalid syntax"}],
+        "added_files": [],
         "skipped": [{"path": "link.py", "message": "a link that leaves the folder"}],
         "summary": {
             "files_scanned": 7,
