@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (one row a case is easier to read than a wrapped one)
 """Which bfloat16 and which FlashAttention in Python decides, and which only talks: one line each, for a Tesla P40."""
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from precpatch.languages.base import Language
 from precpatch.languages.mention import ROLES, Mention
 from precpatch.languages.python.padding import PaddingHomes
 from precpatch.languages.source import SourceFile
+from precpatch.languages.values import FLASH_ATTENTION
 from precpatch.patch.edits import Edit, NewFile
 
 _IGNORE = re.compile(r"#\s*precpatch:\s*ignore(?:\[([\w\s,*-]+)\])?(?![\w-])")
@@ -59,12 +60,17 @@ class _Case:
 
 
 def decide(policy: Policy, language: Language, source: SourceFile, mentions: Sequence[Mention]) -> list[Finding]:
-    """The findings of each mention, in the same order: its verdict, and the reports that come beside it."""
+    """The findings of each mention, in the same order: its verdict, and the reports that come beside it.
+
+    Switches and imports that no rule claims are not told: they say nothing about this target.
+    """
     cases = [_first_verdict(policy, source, mention) for mention in mentions]
     _settle_followers(cases)
+    _hold_back_refused(policy, cases)
     _settle_imports(cases)
     _make_edits(policy, language, source, cases)
-    return [_finding(source, each) for case in cases for each in (case, *_alongside(policy, source, case))]
+    told = [case for case in cases if case.rule is not None or case.mention.kind in {"dtype", "attention"}]
+    return [_finding(source, each) for case in told for each in (case, *_alongside(policy, source, case))]
 
 
 # --- the first verdict ---------------------------------------------------------------------------------------------
@@ -73,7 +79,7 @@ def decide(policy: Policy, language: Language, source: SourceFile, mentions: Seq
 def _first_verdict(policy: Policy, source: SourceFile, mention: Mention) -> _Case:
     rule = next((rule for rule in policy.rules if rule.decides and claims(rule, policy, mention)), None)
     if rule is None:
-        return _Case(mention, None, KEEP, f"kept: {ROLES.get(mention.role, mention.role)}")
+        return _Case(mention, None, KEEP, f"kept: {_why_unclaimed(mention)}")
     message = _message(rule, policy, mention)
     if _is_suppressed(source, mention, rule.id):
         return _Case(mention, rule, SUPPRESSED, "suppressed by a comment")
@@ -82,6 +88,19 @@ def _first_verdict(policy: Policy, source: SourceFile, mention: Mention) -> _Cas
     if rule.safety == "unsafe" and not policy.unsafe:
         return _Case(mention, rule, UNSAFE, f"{message} (a fix to review: --unsafe makes it)")
     return _Case(mention, rule, REWRITE, message)
+
+
+def _why_unclaimed(mention: Mention) -> str:
+    """Why no rule claims a mention, for a person."""
+    if mention.role in {"comment", "docstring", "message", "text", "key"}:
+        return ROLES[mention.role]
+    if mention.kind == "dtype" and mention.value != "bfloat16":
+        return f"{mention.value} is not what the rules look for"
+    if mention.kind == "attention" and mention.value not in FLASH_ATTENTION:
+        return f"{mention.value} runs everywhere"
+    if mention.role == "value" and mention.key:
+        return f"no rule knows {mention.key} as a precision setting"
+    return ROLES[mention.role]
 
 
 def _alongside(policy: Policy, source: SourceFile, case: _Case) -> list[_Case]:
@@ -159,6 +178,20 @@ def _settle_followers(cases: list[_Case]) -> None:
             case.verdict = case.rule.otherwise
             continue
         _join(cases, [case, *leaders])
+
+
+def _hold_back_refused(policy: Policy, cases: list[_Case]) -> None:
+    """A check that stays as it is, suppressed or its rule left out, holds back the default that it would refuse."""
+    at = {case.mention.start: case for case in cases}
+    for case in cases:
+        mention = case.mention
+        refuses = mention.allowed is not None and policy.wanted(mention) not in mention.allowed
+        if mention.role != "allowed-values" or "check" not in mention.facts or not refuses or case.verdict == REWRITE:
+            continue
+        for start in mention.follows:
+            if start in at and at[start].verdict == REWRITE and at[start].mention.value == mention.value:
+                at[start].verdict = REPORT
+                at[start].message += f"; not rewritten: the check on line {mention.line} stays and would refuse it"
 
 
 def _join(cases: list[_Case], members: list[_Case]) -> None:
