@@ -15,7 +15,7 @@ from precpatch.engine.finding import KEEP, REPORT, REWRITE, SUPPRESSED, UNSAFE, 
 from precpatch.engine.rules import Match, Rule
 from precpatch.gpu.target import Target
 from precpatch.languages.base import Language
-from precpatch.languages.mention import ROLES, Mention
+from precpatch.languages.mention import ROLES, Mention, place
 from precpatch.languages.python.padding import PaddingHomes
 from precpatch.languages.source import SourceFile
 from precpatch.languages.values import FLASH_ATTENTION
@@ -270,7 +270,7 @@ def _finding(source: SourceFile, case: _Case) -> Finding:
     rule = case.rule
     return Finding(
         rule=rule.id if rule else "",
-        mention=case.mention,
+        mention=_shown(source, case),
         verdict=case.verdict,
         severity=rule.severity if rule and case.verdict != KEEP else "info",
         message=case.message,
@@ -280,6 +280,15 @@ def _finding(source: SourceFile, case: _Case) -> Finding:
         new_file=case.new_file if case.edits else None,
         group=case.group,
     )
+
+
+def _shown(source: SourceFile, case: _Case) -> Mention:
+    """The mention as it is told: for a list that is extended, the whole list and not the one name in it."""
+    if case.rule is None or case.rule.action != "extend" or len(case.edits) != 1:
+        return case.mention
+    edit = case.edits[0]
+    start = len(source.data[source.bom : edit.start].decode(source.encoding))
+    return replace(case.mention, **place(source, start, start + len(edit.old.decode(source.encoding))))
 
 
 def _after(source: SourceFile, case: _Case) -> str | None:

@@ -1,0 +1,1 @@
+"""Is this environment fit for the target, and what does an error mean."""
