@@ -1,16 +1,18 @@
 """`precpatch probe` and `precpatch targets`."""
 
 import json
+import platform
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from precpatch.cli.probe import describe_probe, probe
+from precpatch.cli.probe import describe_cluster, describe_probe, probe
 from precpatch.cli.targets import plain_table, targets
 from precpatch.errors import UserError
 from precpatch.gpu.capability import derive
-from precpatch.gpu.probe import Probe, target_of
+from precpatch.gpu.cluster import Node, cluster_target, make_cluster
+from precpatch.gpu.probe import Completed, Host, Probe, probe_document, probe_host, target_of
 from precpatch.gpu.resolve import resolve_target
 
 app = typer.Typer()
@@ -82,6 +84,80 @@ def test_an_output_that_cannot_be_written(tmp_path):
 @pytest.mark.parametrize("arguments", [["--via", "guess"], ["--format", "xml"]])
 def test_a_bad_option(arguments):
     assert invoke("probe", *arguments).exit_code == 2
+
+
+def saved_probe(folder, name, rows):
+    file = folder / f"{name}.json"
+    result = invoke("probe", "--nvidia-smi-output", "-", "--format", "json", "--output", str(file), stdin=rows)
+    assert result.exit_code == 0
+    return str(file)
+
+
+def test_files_of_several_hosts_are_merged_and_the_weakest_decides(tmp_path):
+    files = [saved_probe(tmp_path, "a", "Tesla T4, 7.5\n" * 2), saved_probe(tmp_path, "b", MIXED)]
+    result = invoke("probe", "--merge", *files)
+    assert result.exit_code == 0
+    assert "  2 x Tesla T4: compute capability 7.5, memory unknown, bfloat16 emulated" in result.stdout
+    assert "2 nodes, 4 GPUs; the weakest decides: Tesla P40 in b.json\ntarget p40: dtype float32" in result.stdout
+
+
+def test_a_merged_file_is_a_target_and_can_be_merged_again(tmp_path):
+    a, b = saved_probe(tmp_path, "a", "Tesla T4, 7.5\n"), saved_probe(tmp_path, "b", MIXED)
+    merged, again = str(tmp_path / "ab.json"), str(tmp_path / "again.json")
+    assert invoke("probe", a, "--merge", b, "--format", "json", "-o", merged).exit_code == 0
+    assert invoke("probe", "--merge", merged, a, "--format", "json", "-o", again).exit_code == 0
+    documents = [json.loads((tmp_path / name).read_text()) for name in ("ab.json", "again.json")]
+    assert [node["hostname"] for node in documents[1]["nodes"]] == ["a.json", "b.json", "a.json"]
+    for document, file in zip(documents, (merged, again), strict=True):
+        assert (document["version"], document["kind"], document["via"]) == (1, "gpu-cluster", "files")
+        assert resolve_target(file).describe() == document["target"]
+        assert document["target"]["name"] == "p40"
+
+
+def test_a_probe_names_its_host_in_the_merge(tmp_path):
+    row = "0, Tesla T4, 7.5, 15360 MiB, GPU-1\n"
+    host = Host(run=lambda command, timeout: Completed(0, row), environ={}, torch_installed=lambda: False)
+    found = probe_host("nvidia-smi", host=host)
+    file = tmp_path / "x.json"
+    file.write_text(json.dumps(probe_document(found, target_of(found))))
+    assert invoke("probe", "--merge", str(file)).stdout.startswith(f"node {platform.node()}: read through a file\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--merge"], "--merge needs the files"),
+        (["--merge", "none.json"], "--merge none.json: No such file"),
+        (["--merge", "--ray"], "do not go together"),
+        (["--ray", "--nvidia-smi-output", "-"], "do not go together"),
+        (["a.json"], "'a.json' has no option that takes it"),
+        (["--ray", "a:1", "b:1"], "--ray takes one address, not 2"),
+        (["--merge", "a.json", "--via", "driver"], "--via driver reads GPUs"),
+        (["--ray", "--via", "torch"], "torch is not asked on the nodes"),
+        (["--ray", "local"], "--ray 'local' is no running cluster"),
+        (["--ray", " "], "no running cluster"),
+    ],
+)
+def test_options_that_do_not_go_together(arguments, message):
+    result = invoke("probe", *arguments)
+    assert isinstance(result.exception, UserError)
+    assert message in str(result.exception)
+    assert result.stdout == ""
+
+
+def test_nodes_without_a_gpu_are_shown_and_do_not_decide():
+    t4 = derive("Tesla T4", (7, 5), source="driver")
+    nodes = [Node("head", "0123456789", notes=("no driver",)), Node("w", "fedcba98765", "driver", (t4,), ("look",))]
+    cluster = make_cluster("ray", nodes)
+    assert describe_cluster(cluster, cluster_target(cluster)).splitlines() == [
+        "node head (01234567): no GPU",
+        "  note: no driver",
+        "node w (fedcba98): read through the CUDA driver",
+        "  1 x Tesla T4: compute capability 7.5, memory unknown, bfloat16 emulated, float16 tensor-core",
+        "  note: look",
+        "2 nodes, 1 GPU; the weakest decides: Tesla T4 in w (fedcba98)",
+        "target t4: dtype float32, attention eager",
+    ]
 
 
 def described(capability, torch_bf16):

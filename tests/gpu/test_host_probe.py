@@ -6,14 +6,16 @@ import sys
 import pytest
 
 from precpatch.errors import UserError
-from precpatch.gpu.nvidia_smi import OLD_QUERY, QUERY
+from precpatch.gpu.nvidia_smi import LIST, OLD_QUERY, QUERY, NoGpuError
 from precpatch.gpu.probe import (
-    FASTEST_FIRST,
     Completed,
     Host,
+    MissingProgramError,
     ProbeError,
+    commands_of,
     probe_document,
     probe_host,
+    read_host,
     read_probe_document,
     run_command,
     target_of,
@@ -25,7 +27,7 @@ SMI_ROWS = "0, NVIDIA A100-SXM4-80GB, 8.0, 81920 MiB, GPU-aa\n1, Tesla P40, 6.1,
 
 
 def missing(name):
-    raise ProbeError(f"{name} is not installed")
+    raise MissingProgramError(f"{name} is not installed")
 
 
 class FakeHost:
@@ -54,30 +56,63 @@ class FakeHost:
         return "torch" if "import torch" in command[-1] else "driver"
 
 
-def test_torch_comes_first_and_its_answer_is_kept_beside_ours():
+def test_the_answer_of_torch_is_kept_beside_ours():
     fake = FakeHost(torch={"gpus": [P40 | {"torch_bf16": True}]}, driver={"gpus": [P40]})
-    probe = probe_host(host=fake.host)
-    assert (probe.via, fake.asked) == ("torch", ["torch"])
+    probe = probe_host(host=fake.host, ask_torch=True)
+    assert (probe.via, fake.asked, probe.notes) == ("driver", ["driver", "torch"], ())
     (card,) = probe.gpus
-    assert card.torch_bf16 is True
-    assert not card.native_bf16
+    assert (card.torch_bf16, card.native_bf16, card.source) == (True, False, "driver")
     assert card.shared_memory_per_block_optin == 49152
 
 
-def test_noise_before_the_answer_of_torch_is_left_out():
+def test_torch_is_not_asked_where_only_the_target_is_wanted():
+    fake = FakeHost(torch={"gpus": [P40]}, driver={"gpus": [P40]})
+    probe_host(host=fake.host)
+    probe_host("driver", host=fake.host, ask_torch=True)
+    assert fake.asked == ["driver", "driver"]
+
+
+def test_torch_is_not_imported_on_a_host_without_a_gpu():
+    fake = FakeHost(torch={"gpus": [P40]})
+    with pytest.raises(UserError):
+        probe_host(host=fake.host, ask_torch=True)
+    assert fake.asked == ["driver", "nvidia-smi", "nvidia-smi"]
+
+
+def test_a_torch_that_serves_no_gpu_is_a_note():
+    fake = FakeHost(torch={"error": "torch 2.6.0 is built without CUDA"}, driver={"gpus": [P40]})
+    probe = probe_host(host=fake.host, ask_torch=True)
+    assert probe.notes == ("torch was asked about bf16 and gave no answer: torch 2.6.0 is built without CUDA",)
+    assert probe.gpus[0].torch_bf16 is None
+
+
+def test_the_answer_of_torch_goes_to_its_card_whatever_the_order():
+    told = [P40 | {"torch_bf16": False, "uuid": "GPU-bb"}, P40 | {"torch_bf16": True, "uuid": "GPU-aa", "major": 8}]
+    fake = FakeHost(torch={"gpus": told}, smi=SMI_ROWS)
+    assert [card.torch_bf16 for card in probe_host(host=fake.host, ask_torch=True).gpus] == [True, False]
+
+
+def test_a_torch_without_uuids_is_joined_by_place_and_name():
+    told = [P40 | {"torch_bf16": True, "uuid": None}]
+    other = P40 | {"name": "Tesla T4", "uuid": "GPU-2", "index": 1}
+    fake = FakeHost(torch={"gpus": told}, driver={"gpus": [P40, other]})
+    assert [card.torch_bf16 for card in probe_host(host=fake.host, ask_torch=True).gpus] == [True, None]
+
+
+def test_noise_before_an_answer_is_left_out():
     fake = FakeHost(torch="a plugin says hello\n" + json.dumps({"gpus": [P40]}))
-    assert probe_host(host=fake.host).via == "torch"
+    assert probe_host("torch", host=fake.host).via == "torch"
 
 
-def test_without_torch_the_driver_answers():
-    fake = FakeHost(driver={"gpus": [P40]}, smi=SMI_ROWS)
+def test_a_container_without_nvidia_smi_is_read_through_the_driver():
+    fake = FakeHost(driver={"gpus": [P40]})
     assert (probe_host(host=fake.host).via, fake.asked) == ("driver", ["driver"])
 
 
 @pytest.mark.parametrize(
     "broken",
     [
-        {"error": "torch 2.6.0 is built without CUDA"},
+        {"error": "cuInit answered 803"},
         {"gpus": []},
         "",
         "not json",
@@ -85,31 +120,116 @@ def test_without_torch_the_driver_answers():
         lambda command: Completed(-11, "", "Segmentation fault"),
     ],
 )
-def test_a_way_that_fails_is_followed_by_the_next(broken):
-    fake = FakeHost(torch=broken, driver=broken, smi="0, Tesla P40, 6.1, 24576 MiB, GPU-1\n")
+def test_a_driver_that_fails_is_followed_by_nvidia_smi(broken):
+    fake = FakeHost(driver=broken, smi="0, Tesla P40, 6.1, 24576 MiB, GPU-1\n")
     assert probe_host(host=fake.host).via == "nvidia-smi"
-    assert fake.asked == ["torch", "driver", "nvidia-smi"]
+    assert fake.asked == ["driver", "nvidia-smi"]
 
 
-def test_torch_is_asked_last_where_only_the_target_is_wanted():
-    fake = FakeHost(torch={"gpus": [P40]})
-    assert probe_host(host=fake.host, order=FASTEST_FIRST).via == "torch"
-    assert fake.asked == ["driver", "nvidia-smi", "torch"]
+NO_LIBRARY = {"error": "the host has no CUDA driver library", "no_gpu": True}
+
+
+@pytest.mark.parametrize(
+    ("driver", "smi", "environ"),
+    [
+        (NO_LIBRARY, None, {}),
+        (NO_LIBRARY, lambda command: Completed(6, "No devices were found\n"), {}),
+        ({"gpus": []}, None, {}),
+        ({"gpus": [P40]}, None, {"CUDA_VISIBLE_DEVICES": ""}),
+    ],
+)
+def test_a_host_without_a_gpu_is_told_from(driver, smi, environ):
+    with pytest.raises(NoGpuError):
+        read_host("auto", FakeHost(driver=driver, smi=smi, environ=environ).host)
+
+
+@pytest.mark.parametrize(
+    ("driver", "smi"),
+    [
+        ({"error": "cuInit answered 803", "no_gpu": False}, None),
+        (NO_LIBRARY, lambda command: Completed(9, "Failed to initialize NVML: Driver/library version mismatch\n")),
+        ("", None),
+    ],
+)
+def test_a_host_whose_gpu_cannot_be_read(driver, smi):
+    with pytest.raises(ProbeError) as caught:
+        read_host("auto", FakeHost(driver=driver, smi=smi).host)
+    assert not isinstance(caught.value, NoGpuError)
+
+
+def test_nvidia_smi_of_wsl_is_found_outside_the_path():
+    def only_wsl(command):
+        if command[0] != "/usr/lib/wsl/lib/nvidia-smi":
+            missing("nvidia-smi")
+        return Completed(0, "0, NVIDIA GeForce RTX 2080 Ti, 7.5, 11264 MiB, GPU-1\n")
+
+    (card,) = probe_host("nvidia-smi", host=FakeHost(smi=only_wsl).host).gpus
+    assert card.compute_capability == (7, 5)
+
+
+MIG_LIST = """GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-aa)
+  MIG 3g.40gb     Device  0: (UUID: MIG-0123-4)
+  MIG 1g.10gb+me  Device  1: (UUID: MIG-GPU-aa/7/0)
+GPU 1: Tesla P40 (UUID: GPU-bb)
+"""
+
+
+def mig_host(visible, listed=MIG_LIST):
+    def smi(command):
+        return Completed(0, listed) if command[1:] == list(LIST) else Completed(0, SMI_ROWS)
+
+    return FakeHost(smi=smi, environ={} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}).host
+
+
+@pytest.mark.parametrize(
+    ("visible", "cards"),
+    [
+        ("MIG-0123-4", [("NVIDIA A100-SXM4-80GB MIG 3g.40gb", 40)]),
+        ("MIG-01", [("NVIDIA A100-SXM4-80GB MIG 3g.40gb", 40)]),
+        ("MIG-GPU-aa/7/0", [("NVIDIA A100-SXM4-80GB MIG 1g.10gb+me", 10)]),
+        ("GPU-bb,MIG-0123-4", [("Tesla P40", 24), ("NVIDIA A100-SXM4-80GB MIG 3g.40gb", 40)]),
+    ],
+)
+def test_mig_instances_are_named_by_their_uuid(visible, cards):
+    probe = probe_host("nvidia-smi", host=mig_host(visible))
+    assert [(gpu.name, (gpu.memory_bytes or 0) >> 30) for gpu in probe.gpus] == cards
+    assert probe.notes == ()
+
+
+def test_a_gpu_that_mig_splits_is_noted():
+    (note,) = probe_host("nvidia-smi", host=mig_host(None)).notes
+    assert note.startswith("MIG splits GPU 0 into 2 instances")
+
+
+def test_a_mig_instance_that_is_not_there():
+    with pytest.raises(UserError, match=r"shows none of the 2 GPUs.*CUDA_VISIBLE_DEVICES is 'MIG-9'"):
+        probe_host("nvidia-smi", host=mig_host("MIG-9"))
+
+
+def test_an_older_nvidia_smi_that_lists_no_mig_still_finds_the_gpu_of_an_instance():
+    (card,) = probe_host("nvidia-smi", host=mig_host("MIG-GPU-aa/7/0", "GPU 0: x (UUID: GPU-aa)\n")).gpus
+    assert card.name == "NVIDIA A100-SXM4-80GB"
+
+
+def test_the_commands_that_another_host_would_run():
+    everything = commands_of("auto")
+    assert [command[1:] for command in everything[1:]] == [list(QUERY), list(OLD_QUERY), list(LIST)]
+    assert commands_of("driver") + commands_of("nvidia-smi") == everything
 
 
 def test_a_named_way_is_the_only_one():
     fake = FakeHost(torch={"gpus": [P40]}, driver={"gpus": [P40]}, smi=SMI_ROWS)
     assert probe_host("nvidia-smi", host=fake.host).via == "nvidia-smi"
-    assert fake.asked == ["nvidia-smi"]
+    assert set(fake.asked) == {"nvidia-smi"}
 
 
 def test_no_answer_names_every_reason_and_asks_for_a_target():
-    with pytest.raises(UserError, match=r"torch: torch is not installed; driver: .*; nvidia-smi: .*--target p40"):
+    with pytest.raises(UserError, match=r"no GPU could be read \(driver: .*; nvidia-smi: .*\); .*--target p40"):
         probe_host(host=FakeHost().host)
 
 
 def test_an_unknown_way():
-    with pytest.raises(UserError, match="--via 'guess' is not one of auto, torch, driver, nvidia-smi"):
+    with pytest.raises(UserError, match="--via 'guess' is not one of auto, driver, nvidia-smi, torch"):
         probe_host("guess", host=FakeHost().host)
 
 

@@ -1,6 +1,5 @@
 """The scripts that run in processes of their own, with a fake CUDA library and a fake torch."""
 
-import contextlib
 import json
 import subprocess
 import sys
@@ -73,23 +72,69 @@ def test_an_attribute_that_an_old_driver_does_not_know():
     assert gpu["shared_memory_per_block_optin"] is None
 
 
+class MigLibrary(FakeLibrary):
+    """The CUDA driver of a process that sees a MIG instance; ``second`` is the newer call for the UUID."""
+
+    def __init__(self, second=True):
+        super().__init__()
+        if second:
+            self.cuDeviceGetUuid_v2 = self.instance_uuid
+
+    def cuDeviceGetName(self, buffer, length, device):  # noqa: N802
+        buffer.value = b"NVIDIA A100-SXM4-40GB MIG 1g.5gb"
+        return 0
+
+    def instance_uuid(self, raw, device):
+        raw._obj[:] = bytes(range(16, 32))
+        return 0
+
+
+@pytest.mark.parametrize(("second", "prefix"), [(True, "MIG-10111213"), (False, "GPU-00010203")])
+def test_a_mig_instance_has_a_uuid_of_its_own_where_the_driver_tells_it(second, prefix):
+    (gpu,) = query_driver.read_gpus(MigLibrary(second))
+    assert gpu["uuid"].startswith(prefix)
+
+
 @pytest.mark.parametrize(
-    ("library", "message"),
+    ("library", "message", "no_gpu"),
     [
-        (None, "no CUDA driver library"),
-        (FakeLibrary(init=100), "cuInit answered 100 (no CUDA device is visible)"),
-        (FakeLibrary(init=4711), "cuInit answered 4711 (see CUresult in cuda.h)"),
+        (None, "no CUDA driver library", True),
+        (FakeLibrary(init=100), "cuInit answered 100 (no CUDA device is visible)", True),
+        (FakeLibrary(init=803), "cuInit answered 803 (the driver and its library have different versions)", False),
+        (FakeLibrary(init=4711), "cuInit answered 4711 (see CUresult in cuda.h)", False),
     ],
 )
-def test_a_driver_that_refuses(library, message):
-    assert message in query_driver.answer(library)["error"]
+def test_a_driver_that_refuses(library, message, no_gpu, monkeypatch, tmp_path):
+    monkeypatch.setattr(query_driver, "KERNEL_DRIVER", str(tmp_path / "version"))
+    answer = query_driver.answer(library)
+    assert message in answer["error"]
+    assert answer["no_gpu"] == no_gpu
+
+
+def test_a_container_that_was_started_without_the_gpu(monkeypatch, tmp_path):
+    (tmp_path / "version").touch()
+    monkeypatch.setattr(query_driver, "KERNEL_DRIVER", str(tmp_path / "version"))
+    answer = query_driver.answer(None)
+    assert "docker run --gpus all" in answer["error"]
+    assert answer["no_gpu"] is False
+
+
+def test_the_library_is_also_looked_for_where_wsl_has_it(monkeypatch):
+    def load(name):
+        if name != "/usr/lib/wsl/lib/libcuda.so.1":
+            raise OSError(name)
+        return name
+
+    monkeypatch.setattr(query_driver.sys, "platform", "linux")
+    monkeypatch.setattr(query_driver.ctypes, "CDLL", load)
+    assert query_driver.load_library() == "/usr/lib/wsl/lib/libcuda.so.1"
 
 
 def test_the_driver_script_runs_on_any_host():
     script = Path(query_driver.__file__).read_text(encoding="utf-8")
     command = [sys.executable, "-I", "-S", "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert json.loads(done.stdout).keys() <= {"gpus", "error"}
+    assert json.loads(done.stdout).keys() <= {"gpus", "error", "no_gpu"}
 
 
 def fake_torch(*, cuda="12.6", devices=1, bf16=True, **properties):
@@ -106,7 +151,6 @@ def fake_torch(*, cuda="12.6", devices=1, bf16=True, **properties):
         cuda=SimpleNamespace(
             is_available=lambda: devices > 0,
             device_count=lambda: devices,
-            device=lambda index: contextlib.nullcontext(),
             is_bf16_supported=is_bf16_supported,
             get_device_properties=lambda index: SimpleNamespace(**known),
         ),
@@ -130,6 +174,25 @@ def test_a_newer_torch_does():
 def test_a_torch_that_cannot_say_whether_it_supports_bf16():
     (gpu,) = query_torch.answer(fake_torch(bf16=None))["gpus"]
     assert gpu["torch_bf16"] is None
+
+
+def test_the_answer_of_torch_takes_no_gpu_memory():
+    torch = fake_torch(devices=2)
+    cards = [(8, 0), (6, 1)]
+    asked = []
+
+    def trial(device):
+        raise AssertionError("a tensor was made on the GPU")
+
+    def is_bf16_supported():
+        index = torch.cuda.current_device()
+        asked.append(index)
+        return cards[index] >= (8, 0) or torch.cuda._check_bf16_tensor_supported(index)
+
+    torch.cuda.is_bf16_supported = is_bf16_supported
+    torch.cuda._check_bf16_tensor_supported = trial
+    assert [gpu["torch_bf16"] for gpu in query_torch.answer(torch)["gpus"]] == [True, True]
+    assert asked == [0, 1]
 
 
 @pytest.mark.parametrize(

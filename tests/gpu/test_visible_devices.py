@@ -34,6 +34,7 @@ GPUS = [
         ("GPU-cc,0", []),
         ("GPU-aa2,GPU-bb", ["one", "two"]),
         ("MIG-GPU-aa22-1/7/0", ["one"]),
+        ("MIG-GPU-aa22-1/7/0,MIG-GPU-aa22-1/8/0", ["one"]),
         ("MIG-1234", []),
     ],
 )

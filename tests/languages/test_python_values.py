@@ -234,6 +234,12 @@ def test_a_check_in_another_class_grows_with_the_default_it_guards() -> None:
     assert '{"bfloat16", "float32"}' in after
 
 
+def test_a_check_of_a_tensor_is_no_check_of_the_default_beside_it() -> None:
+    code = "import torch\ndef f(q, dtype=torch.bfloat16):\n    assert q.dtype in (torch.float16, torch.bfloat16)\n"
+    assert patched(code) == code.replace("dtype=torch.bfloat16", "dtype=torch.float32")
+    assert reported(code) == ["allowed-values"]
+
+
 def test_a_default_stays_where_its_check_cannot_grow() -> None:
     """One group: what refuses the new default cannot be extended, so the default is left and a person is told."""
     code = 'parser.add_argument("--dtype", default="bf16", choices=NAMES)\n'

@@ -10,7 +10,7 @@ from typing import Annotated, Protocol, runtime_checkable
 import typer
 
 from precpatch import __version__
-from precpatch.cli import apply, diff, explain, probe, revert, rules, scan, stream, targets
+from precpatch.cli import apply, diagnose, diff, doctor, explain, probe, revert, rules, scan, stream, targets
 from precpatch.cli.help import Command, Group
 from precpatch.errors import UserError
 from precpatch.report.line import visible
@@ -35,6 +35,8 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "GPUs": {
         "probe": probe.probe,
         "targets": targets.targets,
+        "doctor": doctor.doctor,
+        "diagnose": diagnose.diagnose,
     },
     "Rules": {
         "rules": rules.rules,

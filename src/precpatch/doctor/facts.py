@@ -68,7 +68,7 @@ class Fact:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Code:
-    """What a binary holds: compute capabilities with machine code, and those with PTX; ``exact`` ones serve only one."""
+    """What a binary holds: the compute capabilities with machine code (``exact`` ones serve no other) and with PTX."""
 
     sm: frozenset[ComputeCapability] = frozenset()
     ptx: frozenset[ComputeCapability] = frozenset()
@@ -178,6 +178,16 @@ class Engine:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class EngineVersions(Fact):
+    """The versions of a rollout engine that some verl releases ask for, and the newest among them."""
+
+    verl: str
+    engine: str
+    versions: str
+    newest: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PackingDefault(Fact):
     """What use_remove_padding is by default in some verl releases: "true" or "false"."""
 
@@ -195,6 +205,7 @@ class Facts:
     wheels: tuple[Wheel, ...]
     checks: tuple[CheckFacts, ...]
     engines: tuple[Engine, ...]
+    engine_versions: tuple[EngineVersions, ...]
     packing_defaults: tuple[PackingDefault, ...]
 
     def package_names(self) -> tuple[str, ...]:
@@ -211,6 +222,10 @@ class Facts:
         """The wheel of a torch release and variant; the one of PyPI where the variant is not known."""
         rows = [row for row in self.wheels if row.torch == torch]
         return next((row for row in rows if row.variant == variant or (variant is None and row.pypi_default)), None)
+
+    def asked_of(self, engine: str, verl: str | None) -> EngineVersions | None:
+        """The versions of ``engine`` that a verl release asks for; None where that is not known."""
+        return next((row for row in self.engine_versions if row.engine == engine and within(verl, row.verl)), None)
 
     def packing_default(self, verl: str | None) -> str:
         """The default of use_remove_padding in a verl release: "true", "false" or "unknown"."""
@@ -245,6 +260,7 @@ def read_facts(data: Mapping[str, Any]) -> Facts:
         wheels=tuple(_wheel(row, sources) for row in data["torch_wheels"]),
         checks=tuple(_check(entry, sources) for entry in data["checks"]),
         engines=tuple(_engine(row, sources) for row in data["engines"]),
+        engine_versions=tuple(_fact(EngineVersions, row, sources) for row in data["engine_versions"]),
         packing_defaults=tuple(_fact(PackingDefault, row, sources) for row in data["packing_defaults"]),
     )
 

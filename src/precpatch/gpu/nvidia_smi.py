@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,17 +20,28 @@ from precpatch.gpu.catalog import load_catalog
 QUERY = ("--query-gpu=index,name,compute_cap,memory.total,uuid", "--format=csv,noheader")
 # Drivers of branch 470 and older refuse compute_cap; the names are then looked up in the catalog.
 OLD_QUERY = ("--query-gpu=index,name,memory.total,uuid", "--format=csv,noheader")
+# The only output that names MIG instances.
+LIST = ("-L",)
 
 _MIB = 1024**2
+_GIB = 1024**3
 # The unit is missing with --format=csv,nounits; no card has less than 100 MiB.
 _MEMORY = re.compile(r"(\d+)\s*MiB|\d{3,}", re.IGNORECASE)
 _UUID = re.compile(r"(?:GPU|MIG)-\S+", re.IGNORECASE)
 _NO_ANSWER = re.compile(r"\[.*\]|N/A|Not Supported", re.IGNORECASE)
+_NO_DEVICE = re.compile(r"No devices were found", re.IGNORECASE)
+_LISTED_GPU = re.compile(r"GPU \d+: .*\(UUID: (GPU-[^)]+)\)")
+_LISTED_MIG = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+: \(UUID: (MIG-[^)]+)\)")
+_PROFILE_MEMORY = re.compile(r"\.(\d+)gb")
 _HEADER = re.compile(r"(?:^|,)\s*(?:compute_cap|name)\s*(?:,|$)")
 
 
 class ProbeError(UserError):
     """One way of probing gave no answer; the text says why."""
+
+
+class NoGpuError(ProbeError):
+    """One way of probing found that the host has no GPU, or shows none."""
 
 
 def refuses_compute_cap(text: str) -> bool:
@@ -51,7 +63,36 @@ def parse_nvidia_smi(text: str) -> tuple[Capability, ...]:
     rows = [line for line in lines if line and not _is_noise(line)]
     if not rows:
         raise ProbeError("nvidia-smi printed no GPU")
+    if _NO_DEVICE.match(rows[0]):
+        raise NoGpuError(f"nvidia-smi listed no GPU, it says: {rows[0][:200]}")
     return tuple(_capability(_read_row(line), line) for line in rows)
+
+
+def mig_instances(text: str, gpus: Sequence[Capability]) -> dict[str, list[Capability]]:
+    """The MIG instances in the output of ``nvidia-smi -L``, by the UUID of their GPU; for ``gpus`` only.
+
+    An instance has the compute capability of its GPU, and the memory that its profile names ("1g.5gb").
+    """
+    by_uuid = {gpu.uuid: gpu for gpu in gpus if gpu.uuid}
+    found: dict[str, list[Capability]] = {}
+    uuid = ""
+    for line in text.splitlines():
+        if match := _LISTED_GPU.match(line):
+            uuid = match[1]
+        elif (match := _LISTED_MIG.match(line)) and uuid in by_uuid:
+            found.setdefault(uuid, []).append(_instance(by_uuid[uuid], match[1], match[2]))
+    return found
+
+
+def _instance(gpu: Capability, profile: str, uuid: str) -> Capability:
+    memory = _PROFILE_MEMORY.search(profile)
+    return replace(
+        gpu,
+        name=f"{gpu.name} MIG {profile}",
+        uuid=uuid,
+        index=None,
+        memory_bytes=int(memory[1]) * _GIB if memory else None,
+    )
 
 
 @dataclass

@@ -1,8 +1,8 @@
 """Asks an installed torch about the GPUs.
 
-``probe.py`` runs this file's text in a process of its own: reading device properties makes a CUDA context, which
-takes hundreds of megabytes and breaks forked children. It uses the standard library and torch only, and prints one
-line of JSON: ``{"gpus": [...]}``, or ``{"error": "..."}``.
+``probe.py`` runs this file's text in a process of its own: torch initializes CUDA, which breaks forked children, and
+importing it takes seconds. No CUDA context is made and no GPU memory taken. It uses the standard library and torch
+only, and prints one line of JSON: ``{"gpus": [...]}``, or ``{"error": "..."}``.
 """
 
 import json
@@ -25,7 +25,17 @@ def answer(torch: Any) -> dict[str, Any]:
         return {"error": f"torch {torch.__version__} is built without CUDA"}
     if not torch.cuda.is_available():
         return {"error": f"torch {torch.__version__} sees no CUDA device"}
+    take_no_memory(torch)
     return {"gpus": [read_gpu(torch, index) for index in range(torch.cuda.device_count())]}
+
+
+def take_no_memory(torch: Any) -> None:
+    """Keeps ``is_bf16_supported()`` of this process from making a CUDA context.
+
+    From torch 2.3 on it tries a bfloat16 tensor on a card below 8.0. With torch 2.11 on an H200 that took 525 MiB, and
+    a card that is full would be said to lack bfloat16. Any CUDA card can hold the tensor, so the trial is answered.
+    """
+    torch.cuda._check_bf16_tensor_supported = lambda device: True
 
 
 def read_gpu(torch: Any, index: int) -> dict[str, Any]:
@@ -35,7 +45,7 @@ def read_gpu(torch: Any, index: int) -> dict[str, Any]:
     return {
         "index": index,
         "name": properties.name,
-        "uuid": None if uuid is None else f"GPU-{uuid}",
+        "uuid": None if uuid is None else f"{'MIG' if ' MIG ' in properties.name else 'GPU'}-{uuid}",
         "major": properties.major,
         "minor": properties.minor,
         "torch_bf16": says_bf16(torch, index),
@@ -44,10 +54,13 @@ def read_gpu(torch: Any, index: int) -> dict[str, Any]:
 
 
 def says_bf16(torch: Any, index: int) -> "bool | None":
-    """``torch.cuda.is_bf16_supported()`` for one GPU; None where it fails, as wheels without code for the card do."""
+    """``torch.cuda.is_bf16_supported()`` for one GPU; None where it fails.
+
+    It asks for the current device. Changing that one would make a context, so only the question is answered anew.
+    """
     try:
-        with torch.cuda.device(index):
-            return bool(torch.cuda.is_bf16_supported())
+        torch.cuda.current_device = lambda: index
+        return bool(torch.cuda.is_bf16_supported())
     except Exception:
         return None
 

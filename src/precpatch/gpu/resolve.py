@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 from precpatch.errors import UserError
 from precpatch.gpu.capability import Capability, ComputeCapability, derive, format_compute_capability
 from precpatch.gpu.catalog import Catalog, CatalogGpu, load_catalog
-from precpatch.gpu.probe import FASTEST_FIRST, Host, Probe, probe_host, read_probe_document, target_of
+from precpatch.gpu.cluster import read_file
+from precpatch.gpu.probe import Host, Probe, probe_host, target_of
 from precpatch.gpu.target import Target, make_target
 
 _DOTTED = re.compile(r"(\d{1,2})\.(\d)", re.ASCII)
@@ -25,7 +25,8 @@ def resolve_target(
 
     Args:
         spec: a catalog name or alias ("p40", "Tesla V100-SXM2-32GB"), a compute capability ("6.1", "sm_61"), the path
-            of a file that ``precpatch probe --format json`` wrote, "cpu", or "auto" (the GPUs of this host).
+            of a file that ``precpatch probe --format json`` wrote for a host or a cluster, "cpu", or "auto" (the GPUs
+            of this host).
         dtype: one of ``DTYPE_CHOICES``.
         attention: one of ``ATTENTION_CHOICES``.
         host: the host that "auto" probes; this one where it is None.
@@ -35,7 +36,7 @@ def resolve_target(
     """
     wanted = spec.strip()
     if wanted.lower() == "auto":
-        return target_of(probe_host(host=host, order=FASTEST_FIRST), dtype, attention)
+        return target_of(probe_host(host=host), dtype, attention)
     if wanted.lower() == "cpu":
         return make_target(derive("cpu", None, source="name"), "cpu", dtype, attention)
     named = _by_name(wanted) or _by_capability(wanted)
@@ -43,7 +44,8 @@ def resolve_target(
         name, capability = named
         return make_target(capability, name, dtype, attention)
     if _is_path(wanted):
-        return target_of(_read_probe_file(Path(wanted)), dtype, attention)
+        gpus = tuple(gpu for node in read_file(Path(wanted), "--target") for gpu in node.gpus)
+        return target_of(Probe("file", gpus), dtype, attention)
     raise UserError(_unknown(wanted))
 
 
@@ -93,19 +95,6 @@ def _is_path(wanted: str) -> bool:
         return Path(wanted).is_file()
     except (OSError, ValueError):
         return False
-
-
-def _read_probe_file(path: Path) -> Probe:
-    try:
-        return read_probe_document(json.loads(path.read_bytes()))
-    except OSError as error:
-        raise UserError(f"--target {path}: {error.strerror or error}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError):
-        raise UserError(
-            f"--target {path}: it is not JSON; `precpatch probe --format json` writes such a file"
-        ) from None
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"--target {path}: {error}") from None
 
 
 def _unknown(wanted: str) -> str:

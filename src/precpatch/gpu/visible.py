@@ -18,21 +18,25 @@ _UUID_PREFIX = re.compile(r"(?:GPU|MIG)-.", re.IGNORECASE)
 _MIG_OF_GPU = re.compile(r"MIG-(GPU-[0-9a-fA-F-]+)/.*")
 
 
-def visible(gpus: Sequence[Capability], value: str | None) -> tuple[Capability, ...]:
+def visible(
+    gpus: Sequence[Capability], value: str | None, instances: Sequence[Capability] = ()
+) -> tuple[Capability, ...]:
     """The GPUs that a CUDA program sees under ``value``, in its order; all of them where it is None (unset).
 
-    A GPU that is named twice hides all of them, as CUDA does.
+    A GPU that is named twice hides all of them, as CUDA does. ``instances`` are the MIG instances of the GPUs, which
+    only their UUIDs name. CUDA shows a process the first of them; here all are, since other processes take the others.
     """
     if value is None:
         return tuple(gpus)
     seen: list[Capability] = []
     for entry in value.split(","):
-        gpu = _named_by(entry.strip(), gpus)
+        gpu = _named_by(entry.strip(), gpus, instances)
         if gpu is None:
             break
-        if gpu in seen:
+        if gpu not in seen:
+            seen.append(gpu)
+        elif not names_mig(entry):
             return ()
-        seen.append(gpu)
     return tuple(seen)
 
 
@@ -44,20 +48,29 @@ def hides_everything(value: str | None) -> bool:
     return _leading_index(first) is None and not _UUID_PREFIX.match(first)
 
 
+def names_mig(value: str | None) -> bool:
+    """True where ``value`` names a MIG instance."""
+    return value is not None and "mig-" in value.lower()
+
+
 def uses_indices(value: str | None) -> bool:
     """True where ``value`` names GPUs by position, which depends on the order of the GPUs."""
     return value is not None and _leading_index(value.strip()) is not None
 
 
-def _named_by(entry: str, gpus: Sequence[Capability]) -> Capability | None:
-    """The one GPU that ``entry`` names; None where there is none, or where a UUID prefix fits several."""
+def _named_by(entry: str, gpus: Sequence[Capability], instances: Sequence[Capability]) -> Capability | None:
+    """The one GPU or instance that ``entry`` names; None where there is none, or where a UUID prefix fits several."""
     index = _leading_index(entry)
     if index is not None:
         return next((gpu for position, gpu in enumerate(gpus) if _index_of(gpu, position) == index), None)
-    match = _MIG_OF_GPU.fullmatch(entry)
-    prefix = match[1] if match else entry
-    if not _UUID_PREFIX.match(prefix):
+    if not _UUID_PREFIX.match(entry):
         return None
+    known = (*gpus, *instances)
+    match = _MIG_OF_GPU.fullmatch(entry)
+    return _with_uuid(entry, known) or (_with_uuid(match[1], known) if match else None)
+
+
+def _with_uuid(prefix: str, gpus: Sequence[Capability]) -> Capability | None:
     fitting = [gpu for gpu in gpus if gpu.uuid and gpu.uuid.lower().startswith(prefix.lower())]
     return fitting[0] if len(fitting) == 1 else None
 

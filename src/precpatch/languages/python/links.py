@@ -35,6 +35,8 @@ def _follows(finder: Finder, mention: Mention, found: Found, pairs: Pairs) -> tu
 
 def _guarded_defaults(finder: Finder, check: Mention, found: Found, pairs: Pairs) -> tuple[int, ...]:
     """The values of the same name in the class (or its bases), function or option call that the check is in."""
+    if not _checks_a_setting(found):
+        return ()
     scopes = _scopes_of(finder.tree.module, found)
     beside = found.role.siblings if isinstance(found.role.siblings, ast.Call) else None
     return tuple(
@@ -44,6 +46,14 @@ def _guarded_defaults(finder: Finder, check: Mention, found: Found, pairs: Pairs
         and (mention.kind, mention.key) == (check.kind, check.key)
         and (beside in other.ancestors if beside is not None else mention.scope in scopes)
     )
+
+
+def _checks_a_setting(check: Found) -> bool:
+    """Whether a check is about a name or an attribute of self, and not about a tensor's own ``q.dtype``."""
+    left = check.role.test.left if check.role.test is not None else None
+    if isinstance(left, ast.Attribute):
+        return isinstance(left.value, ast.Name) and left.value.id in {"self", "cls"}
+    return left is None or isinstance(left, ast.Name)
 
 
 def _scopes_of(module: ast.Module, check: Found) -> set[str]:
