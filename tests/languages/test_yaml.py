@@ -80,7 +80,7 @@ def read(text: str | bytes, path: str = "conf/demo.yaml") -> list[Mention]:
     """The mentions of ``text``, each checked against the contract of a Mention."""
     source = opened(text, path)
     found = READER.read(source, text=True)
-    assert READER.read(source) == [m for m in found if m.role not in ("comment", "text")]
+    assert READER.read(source) == [m for m in found if m.role not in ("comment", "text") or "embedded" in m.facts]
     assert [m.start for m in found] == sorted(m.start for m in found)
     for before, after in pairwise(found):
         assert before.end <= after.start
@@ -307,6 +307,7 @@ def test_overrides_of_switches_and_with_interpolations() -> None:
     assert only("- override: bf16\n").role == "value"
     assert rows("- a.bf16_dir=/models/x-bf16\n") == [("text", "bf16"), ("text", "bf16")]
     assert rows("cmd: actor.dtype=bf16\n") == [("text", "bf16")]
+    assert "embedded" in only("cmd: actor.dtype=bf16\n").facts
 
 
 def test_callee_is_the_target_of_the_mapping() -> None:
@@ -464,8 +465,23 @@ def test_block_scalars_are_text() -> None:
         ("text", "bfloat16"),
         ("text", "fp16"),
         ("text", "bf16"),
-        ("text", "flash_attention_2"),
+        ("value", "flash_attention_2"),
     ]
+
+
+def test_a_block_scalar_that_is_one_name_is_a_value() -> None:
+    mention = only("torch_dtype: >-\n  bfloat16\n")
+    assert (mention.role, mention.key, mention.text) == ("value", "torch_dtype", "bfloat16")
+
+
+def test_an_argument_after_its_option_is_a_value() -> None:
+    mention = only('args: ["--dtype", "bfloat16"]\n')
+    assert (mention.role, mention.key, mention.facts >= {"argv"}) == ("value", "dtype", True)
+
+
+def test_a_setting_in_a_command_is_told_as_embedded() -> None:
+    mention = only("run: |\n  python -m x a.b.dtype=bfloat16 c=1\n")
+    assert (mention.role, mention.text, mention.facts >= {"embedded"}) == ("text", "bfloat16", True)
 
 
 def test_words_in_scalars_are_text() -> None:

@@ -27,6 +27,12 @@ SWITCH_KEYS = (
     "use_liger",
     "enable_chunked_prefill",
     "enable_fp8",
+    "padding_free",
+    "packing",
+    "packing_samples",
+    "sample_packing",
+    "neat_packing",
+    "enable_seq_packing",
 )
 """Keys whose boolean turns a precision or an attention kernel on or off; "a.b" is the key b directly under a."""
 
@@ -47,10 +53,10 @@ NAMED_SWITCHES = {
 OTHER_DEVICES = frozenset({"hpu", "mlu", "musa", "npu", "xpu"})
 """Values of ``device`` that are not an NVIDIA GPU."""
 
-DEVICE_WORDS = frozenset({"ascend", "hccl", "mindspeed", "npu"})
+DEVICE_WORDS = frozenset({"ascend", "hccl", "mindspeed", "npu", "tpu", "xla"})
 """Words of a path (split at ``/ _ - .``) that say a file is for a device that is not an NVIDIA GPU."""
 
-NUMBER_KEYS = frozenset({"ulysses_sequence_parallel_size", "ulysses_parallel_size"})
+NUMBER_KEYS = frozenset({"ulysses_sequence_parallel_size", "ulysses_parallel_size", "ulysses_size"})
 """Keys whose number turns something on when it is more than 1; told with the number as the value."""
 
 ENVIRONMENT_KEYS = (

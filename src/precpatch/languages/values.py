@@ -18,7 +18,7 @@ DTYPE_NAMES = {
     "float64": ("float64", "long"),
     "fp64": ("float64", "short"),
     "bf16-mixed": ("bfloat16", "lightning"),
-    "bf16-true": ("bfloat16", "lightning"),
+    "bf16-true": ("bfloat16", "lightning-true"),
     "16-mixed": ("float16", "lightning"),
 }
 """Every name of a dtype in strings and YAML, lower case -> (canonical value, spelling)."""
@@ -37,6 +37,8 @@ _SPELL = {
     ("float64", "short"): "fp64",
     ("float16", "lightning"): "16-mixed",
     ("float32", "lightning"): "32-true",
+    ("float16", "lightning-true"): "16-true",
+    ("float32", "lightning-true"): "32-true",
     ("bfloat16", "method"): "bfloat16",
     ("float16", "method"): "half",
     ("float32", "method"): "float",

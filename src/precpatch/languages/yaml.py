@@ -6,6 +6,8 @@ alias is followed, so a document that unfolds to something huge is read like any
 Facts that a mention can carry:
     accelerate: the file is a settings file of accelerate, which has its own words for precisions.
     aliased-elsewhere: its anchor is also used under a key of another name.
+    argv: an item of a list that follows an option such as "--dtype".
+    embedded: an override inside a longer text, such as a command.
     escaped: a quoted scalar whose text shows the value only after its escapes are undone.
     generated: the file says that it is generated, or its name begins with ``_generated_``.
     megatron: the file is for the Megatron engine.
@@ -85,6 +87,9 @@ _GENERATED = re.compile(
 )
 _LINE = re.compile(rf"[^{_BREAKS}]*")
 _OVERRIDE = re.compile(r"(?P<mark>\+{1,2}|-{1,2})?(?P<path>\w[\w.@/-]*)=")
+_COMMAND = re.compile(
+    r"(?<![\w.])\+{0,2}(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*=['\"]?(?P<value>bfloat16|bf16|flash_attention_[234])\b"
+)
 _INTERPOLATION = re.compile(r"\\\$\{|\$\{|[{}\[\](),]|\"[^\"$]*\"|'[^'$]*'")
 _START = re.compile(r"(?<!\\)\$\{")
 _WITH_DEFAULT = frozenset({"oc.select", "oc.env", "env"})
@@ -451,6 +456,7 @@ class _Teller:
         self.text = source.text
         self.prose = prose
         self.scalars = scalars
+        self.positions = {id(scalar): position for position, scalar in enumerate(scalars)}
         self.facts = source.facts
         self.stem = PurePosixPath(source.path).stem
         self.found: list[Mention] = []
@@ -498,19 +504,38 @@ class _Teller:
             return
         setting = self._setting(scalar)
         if scalar.style in ("|", ">"):
-            self._words(start, end, replace(setting, role="text"))
+            self._block(scalar, start, end, setting)
         elif not self._whole(scalar, setting, scalar.value == self.text[start:end]):
             if scalar.slot == "key":
                 self._words(start, end, setting)
             else:
                 self._parts(start, end, scalar.slot, setting)
 
+    def _block(self, scalar: _Scalar, start: int, end: int, setting: _Setting) -> None:
+        """A block scalar is prose or a script, unless a name is all that it holds."""
+        told: set[int | None] = set()
+        if scalar.slot == "value" and _named(scalar.value.strip()):
+            told.add(self._choice(_stripped(self.text, start, end), "value", setting))
+        told |= self._commands(start, end, setting)
+        self._words(start, end, replace(setting, role="text"), told)
+
+    def _commands(self, start: int, end: int, setting: _Setting) -> set[int | None]:
+        """Tell Hydra overrides inside a longer text, such as a command of a CI workflow; give back where they start."""
+        told: set[int | None] = set()
+        for match in _COMMAND.finditer(self.text, start, end):
+            name = _named(match["value"])
+            if name:
+                facts = setting.facts | {"embedded"}
+                self._part(*match.span("value"), name, replace(setting, role="text", facts=facts))
+                told.add(match.start("value"))
+        return told
+
     def _may_mention(self, scalar: _Scalar, start: int, end: int) -> bool:
         """A cheap look before anything is built."""
         word = scalar.value.lower()
         if word in _SWITCH_WORDS or (scalar.key in NUMBER_KEYS and word.isdigit()):
             return self._name(word, scalar.key, scalar.key_path) is not None
-        if word in _NAMES or "${" in word or (scalar.slot == "item" and "=" in word):
+        if word.strip() in _NAMES or "${" in word or "=" in word:
             return True
         return (self.prose or scalar.slot == "key") and _WORD.search(self.text, start, end) is not None
 
@@ -523,8 +548,20 @@ class _Teller:
         if scalar.elsewhere:
             facts.add("aliased-elsewhere")
         role = {"key": "key", "value": "value", "item": "lookup"}.get(scalar.slot, "text")
+        option = self._option_before(scalar)
+        if option:
+            return _Setting("value", option, option, None, frozenset(facts - {"in-list"} | {"argv"}))
         callee = scalar.box.target if scalar.box else None
         return _Setting(role, scalar.key, scalar.key_path, callee, frozenset(facts))
+
+    def _option_before(self, scalar: _Scalar) -> str | None:
+        """``dtype`` for the item after ``--dtype`` in a list of arguments."""
+        position = self.positions.get(id(scalar), 0)
+        before = self.scalars[position - 1] if position else None
+        if scalar.slot != "item" or before is None or before.box is not scalar.box or before.slot != "item":
+            return None
+        match = re.fullmatch(r"--([A-Za-z][\w-]*)", before.value)
+        return match[1].replace("-", "_") if match else None
 
     def _whole(self, scalar: _Scalar, setting: _Setting, bare: bool) -> bool:
         """Tell a scalar that is a name, or the boolean of a switch, and nothing else."""
@@ -543,7 +580,7 @@ class _Teller:
 
     def _parts(self, start: int, end: int, slot: str, setting: _Setting) -> None:
         """Tell what stands inside a scalar: an override's value, interpolation defaults, and words."""
-        told = set()
+        told: set[int | None] = set()
         match = _OVERRIDE.match(self.text, start, end) if slot == "item" else None
         if match:
             setting = _override_setting(match, setting)
@@ -552,6 +589,8 @@ class _Teller:
             key, key_path = (setting.key, setting.key_path) if setting.key else (_last(path), path)
             chosen = replace(setting, key=key, key_path=key_path)
             told.add(self._choice((start + first, start + last), "interpolation-default", chosen))
+        if match is None:
+            told |= self._commands(start, end, setting)
         self._words(start, end, replace(setting, role="text"), told)
 
     def _choice(self, span: tuple[int, int], role: str, setting: _Setting) -> int | None:

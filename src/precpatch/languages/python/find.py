@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
 from precpatch.languages.python import kernels
 from precpatch.languages.python.guards import guards_around, is_other_device, values_in
@@ -20,8 +21,10 @@ WORDS = re.compile(r"16|lash_att|LASH_ATT|getattr\(|\.half\(|" + kernels.WORDS)
 
 _OVERRIDE = re.compile(r"(?:--)?[+~]{0,2}([A-Za-z_][\w./@-]*)=(['\"]?)([\w.]+)\2")
 _EMBEDDED = re.compile(
-    r"(?<![\w.])[+]{0,2}(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*=['\"]?(bfloat16|bf16|flash_attention_[234])\b"
+    r"(?<![\w.])(?:[+]{0,2}(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*=|\w*(?:dtype|attn_implementation)\s*:\s+)['\"]?"
+    r"(bfloat16|bf16|flash_attention_[234])\b"
 )
+_NAMED_BF16 = re.compile(r"(?i)(?:^|_)(?:bf16|bfloat16)(?:_|$)")
 _FLAG = re.compile(r"--(bf16|fp16|tf32|bf16_full_eval|fp16_full_eval|use_flash_attn|use_flash_attention_2)")
 
 METHODS = {"bfloat16": "bfloat16", "half": "float16"}
@@ -79,8 +82,8 @@ class Finder:
         """The values that the node itself is."""
         if isinstance(node, ast.Attribute):
             yield from self._attribute(node, ancestors)
-        elif isinstance(node, ast.Name) and (imported := self.names.imported_dtype(node, ancestors)):
-            yield self._found("dtype", imported.value, "torch", node, ancestors)
+        elif isinstance(node, ast.Name):
+            yield from self._name(node, ancestors)
         elif isinstance(node, ast.Constant):
             yield from self._constant(node, ancestors)
         elif isinstance(node, ast.JoinedStr):
@@ -96,10 +99,25 @@ class Finder:
         self._add_guards(found)
         return found
 
+    def _name(self, node: ast.Name, ancestors: Ancestors) -> Iterator[Found]:
+        """An imported dtype; ``bfloat16`` from a star import or another module is not certain to be one."""
+        imported = self.names.imported_dtype(node, ancestors)
+        if imported:
+            yield self._found("dtype", imported.value, "torch", node, ancestors)
+        elif (
+            node.id == "bfloat16" and isinstance(node.ctx, ast.Load) and not self.names.is_shadowed(node.id, ancestors)
+        ):
+            found = self._found("dtype", "bfloat16", "torch", node, ancestors)
+            found.role.facts.add("unresolved")
+            yield found
+
     def _attribute(self, node: ast.Attribute, ancestors: Ancestors) -> Iterator[Found]:
         value = DTYPE_ATTRIBUTES.get(node.attr)
         if value in {"bfloat16", "float16"} and self.names.is_torch(node.value, ancestors):
-            yield self._found("dtype", value, "torch", node, ancestors)
+            found = self._found("dtype", value, "torch", node, ancestors)
+            if _reinterprets(found):
+                found.role.facts.add("reinterpreted")
+            yield found
         elif node.attr in METHODS and self._is_cast(node, ancestors):
             found = self._found("dtype", METHODS[node.attr], "method", node, ancestors)
             found.start = self._dot_before(node)
@@ -203,19 +221,49 @@ class Finder:
         role.facts |= guards.facts
         if self.other_device:
             role.facts.add("other-device")
-        if (
-            guards.handled
-            and role.allowed is None
-            and role.facts & {"asks-bf16", "asks-flash-attention", "converter-else"}
-        ):
-            role.allowed = tuple(sorted(guards.handled))
+        if found.kind == "attention":
+            role.facts -= {"asks-bf16", "converter-else"}
+        known = guards.handled & ATTENTION_NAMES if found.kind == "attention" else guards.handled - ATTENTION_NAMES
+        if known and role.allowed is None and role.facts & {"asks-bf16", "asks-flash-attention", "converter-else"}:
+            role.allowed = tuple(sorted(known))
+        if "parameter-default" in role.facts and isinstance(found.node, ast.Constant) and role.allowed is None:
+            role.allowed = self._names_the_function_knows(found)
+        if any(map(_promises_bf16, found.ancestors)) or _NAMED_BF16.search(PurePosixPath(self.source.path).stem):
+            role.facts.add("promised")
+        if _is_operand_of_bf16_kernel(found):
+            role.facts.add("bf16-operand")
         if role.name in {"comparison", "allowed-values"} and role.test is not None:
             self._add_check(found, role.test)
         elif role.name == "allowed-values" and role.container is not None:
             role.allowed = tuple(sorted(values_in(role.container, self.lists)))
             role.facts.add("check")
-        if len(guards.handled) > 1:
+        if len(known) > 1:
             role.facts.add("dispatch")
+
+    def _names_the_function_knows(self, found: Found) -> tuple[str, ...] | None:
+        """For a default of a parameter: the names that the function compares it with, where it raises for others."""
+        function = found.ancestors[-2] if len(found.ancestors) > 1 else None
+        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return None
+        known: set[str] = set()
+        refuses = False
+        for node in ast.walk(function):
+            refuses |= isinstance(node, ast.Raise)
+            if isinstance(node, ast.Compare) and last_name(node.left) == found.role.key:
+                known = known.union(*(values_in(side, self.lists) for side in node.comparators))
+            elif isinstance(node, ast.Subscript) and last_name(node.slice) == found.role.key:
+                refuses |= isinstance(node.value, ast.Dict)
+                keys = node.value.keys if isinstance(node.value, ast.Dict) else []
+                known = known.union(*(values_in(key, self.lists) for key in keys if key is not None))
+            elif isinstance(node, ast.Match) and last_name(node.subject) == found.role.key:
+                patterns = [
+                    each.value
+                    for case in node.cases
+                    for each in ast.walk(case.pattern)
+                    if isinstance(each, ast.MatchValue)
+                ]
+                known = known.union(*(values_in(pattern, self.lists) for pattern in patterns))
+        return tuple(sorted(known)) if known and refuses else None
 
     def _add_check(self, found: Found, test: ast.Compare) -> None:
         """Whether a failing comparison stops the program, and what it accepts."""
@@ -249,6 +297,33 @@ def named_value(word: str) -> tuple[str, str, str] | None:
         return "attention", word, "name"
     dtype = dtype_of(word)
     return ("dtype", *dtype) if dtype and dtype[0] in {"bfloat16", "float16"} else None
+
+
+def _reinterprets(found: Found) -> bool:
+    """``x.to(torch.bfloat16).view(torch.int16)``: the cast makes bytes that are read as something else."""
+    if len(found.ancestors) < 3:
+        return False
+    cast, attribute, view = found.ancestors[-1], found.ancestors[-2], found.ancestors[-3]
+    if not (isinstance(cast, ast.Call) and isinstance(attribute, ast.Attribute) and isinstance(view, ast.Call)):
+        return False
+    return attribute.attr == "view" and any(re.search(r"\.u?int\d+$", dotted(each) or "") for each in view.args)
+
+
+def _promises_bf16(node: ast.AST) -> bool:
+    """Whether a function says by its name that it makes bfloat16."""
+    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and _NAMED_BF16.search(node.name) is not None
+
+
+def _is_operand_of_bf16_kernel(found: Found) -> bool:
+    """Whether a call around the value, in the same statement, is one whose name says bfloat16."""
+    for node in reversed(found.ancestors):
+        if isinstance(node, ast.stmt):
+            return False
+        if isinstance(node, ast.Call) and node is not found.node:
+            name = (dotted(node.func) or "").rpartition(".")[2]
+            if _NAMED_BF16.search(name) and name not in METHODS:
+                return True
+    return False
 
 
 def _f_string_text(part: ast.expr) -> str:

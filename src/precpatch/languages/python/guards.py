@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from precpatch.languages.python.tree import SCOPES, Ancestors, dotted, last_name, string
+from precpatch.languages.python.tree import FUNCTIONS, SCOPES, Ancestors, dotted, last_name, string
 from precpatch.languages.settings import DEVICE_WORDS, OTHER_DEVICES
 from precpatch.languages.values import ATTENTION_NAMES, FLASH_ATTENTION, dtype_of
 
@@ -21,10 +21,12 @@ _FLAG = re.compile(r"(?:use_|is_|enable_|enabled_|with_|do_|train_)?(bf16|bfloat
 _BF16_LIST = re.compile(r"(?i)b(rain)?_?float(16)?s?_.*|bf16s?_.*|brain_names")
 _CAPABILITY = re.compile(r"(?i)capability|compute_cap|\bmajor\b|cuda_arch|sm_?version|device_arch")
 _NATIVE_BF16 = (8, 0)
+_BF16_START = re.compile(r"(?i)bf|bfloat")
+_PACKING = re.compile(r"(?i)packing|padding_free|remove_padding|ulysses|varlen|sequence_parallel")
 _PERMISSIVE = frozenset({"is_bf16_supported", "is_torch_bf16_gpu_available", "is_bf16_available"})
 _OTHER_DEVICE = re.compile(r"(?i)(^|[^a-z])(npu|ascend|hccl|hpu|hccs|xpu|mlu|musa|mps)([^a-z]|$)")
 
-_DEVICE_NAME = re.compile(r"NPU|Npu|(?:^|_)npu(?:_|$)|Ascend|ascend|HCCL|Hccl|hccl|MindSpeed|Mindspeed|mindspeed")
+_DEVICE_NAME = re.compile(r"NPU|Npu|(?:^|_)npu(?:_|$)|Ascend|ascend|HCCL|Hccl|hccl|MindSpeed|Mindspeed|mindspeed|XLA")
 
 
 @dataclass
@@ -115,7 +117,7 @@ def _facts_of(values: set[str]) -> set[str]:
         facts.add("asks-bf16")
     if values & FLASH_ATTENTION:
         facts.add("asks-flash-attention")
-    if values and not facts:
+    if values - ATTENTION_NAMES and not facts:
         facts.add("asks-other")
     return facts
 
@@ -151,6 +153,8 @@ def _asked_by_call(test: ast.Call) -> Asked:
         return Asked({"strict-guard" if strict else "permissive-guard"})
     if name == "get" and test.args and (key := string(test.args[0])):
         return _asked_by_name(key)
+    if name in {"startswith", "endswith"} and test.args and _BF16_START.match(string(test.args[0]) or ""):
+        return Asked({"asks-bf16"}, set(), {"bfloat16"})
     if name == "hasattr" and len(test.args) == 2 and (attribute := string(test.args[1])):
         return _asked_by_name(attribute)
     return _asked_by_name(name)
@@ -161,6 +165,8 @@ def _asked_by_name(name: str) -> Asked:
         return Asked({"asks-bf16"}, set(), {"bfloat16"})
     if _CAPABILITY.search(name):
         return Asked({"capability-guard"})
+    if _PACKING.search(name):
+        return Asked({"asks-packing"})
     return Asked({"other-device"}) if _OTHER_DEVICE.search(name) else Asked()
 
 
@@ -182,12 +188,14 @@ def guards_around(ancestors: Ancestors, node: ast.AST, lists: dict[str, set[str]
     """Collect what is asked by every condition that the place ``node`` stands under."""
     guards = Guards()
     below = node
+    in_function = False
     for parent in reversed(ancestors):
         for test, branch, chain in _conditions(parent, below):
             _take(guards, asked_by(test, lists), branch, chain, lists)
         if isinstance(parent, ast.match_case):
             _take_case(guards, parent, lists)
-        if isinstance(below, ast.stmt):
+        in_function |= isinstance(below, FUNCTIONS)
+        if isinstance(below, ast.stmt) and not in_function and not isinstance(parent, ast.Module):
             _take_statements_before(guards, parent, below, lists)
         if isinstance(parent, SCOPES) and is_for_other_device(parent):
             guards.facts.add("other-device")
@@ -235,13 +243,17 @@ def _take_case(guards: Guards, case: ast.match_case, lists: dict[str, set[str]])
 
 
 def _take_statements_before(guards: Guards, block: ast.AST, statement: ast.stmt, lists: dict[str, set[str]]) -> None:
-    """What must hold for ``statement`` to be reached in its block: asserts before it, and branches that leave."""
+    """What must hold for ``statement`` to be reached in its block: asserts before it, and branches that leave.
+
+    A check that allows bfloat16 among others asks for nothing.
+    """
     for before in _statements_before(block, statement):
         if isinstance(before, ast.Assert):
-            guards.facts |= asked_by(before.test, lists).yes
+            asked = asked_by(before.test, lists)
+            guards.facts |= asked.yes if asked.values <= {"bfloat16"} else set()
         elif isinstance(before, ast.If) and isinstance(before.body[-1], (ast.Return, ast.Raise, ast.Continue)):
             asked = asked_by(before.test, lists)
-            guards.facts |= asked.no
+            guards.facts |= asked.no if asked.values <= {"bfloat16"} else set()
             if isinstance(statement, ast.Return) and asked.values:
                 guards.handled |= _handled(before, lists) | _handled(statement, lists)
                 if "asks-other" in asked.yes:
@@ -278,8 +290,10 @@ def is_other_device(module: ast.Module, path: str) -> bool:
     for statement in module.body:
         if isinstance(statement, ast.Import) and any(_device_module(alias.name) for alias in statement.names):
             return True
-        if isinstance(statement, ast.ImportFrom) and _device_module(statement.module or ""):
-            return True
+        if isinstance(statement, ast.ImportFrom) and (
+            _device_module(statement.module or "") or any(_DEVICE_NAME.search(alias.name) for alias in statement.names)
+        ):
+            return not any("available" in alias.name for alias in statement.names)
         if isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Raise):
             asked = asked_by(statement.test, {})
             if "other-device" in asked.no:

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from precpatch.languages.python.roles import Climb, Role
-from precpatch.languages.python.tree import FUNCTIONS, Ancestors, Tree, dotted, last_name
-from precpatch.languages.settings import NAMED_SWITCHES, SWITCH_KEYS
+from precpatch.languages.python.tree import FUNCTIONS, Ancestors, Tree, dotted, last_name, string
+from precpatch.languages.settings import NAMED_SWITCHES, NUMBER_KEYS, SWITCH_KEYS
 
 if TYPE_CHECKING:
     from precpatch.languages.python.find import Finder, Found
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 WORDS = (
     r"import triton|from triton|transformer_engine|liger_kernel|torch\.compile|torch_compile|enable_compile|"
     r"remove_padding|AttnBackend|attn_type|moe_implementation|enforce_eager|tf32|\.backward\(|dtype=.auto|"
-    r"mixed_precision|VERL_DISABLE_FLASH_ATTN_CE|use_liger|impl_backend"
+    r"mixed_precision|packing|padding_free|ulysses|VERL_DISABLE_FLASH_ATTN_CE|use_liger|impl_backend"
 )
 """Lines and files with any of these are read as well."""
 
@@ -139,13 +139,25 @@ def backward(finder: Finder, node: ast.AST, ancestors: Ancestors) -> Iterator[Fo
 def switch(finder: Finder, node: ast.Constant, ancestors: Ancestors) -> Iterator[Found]:
     """``use_torch_compile=True``, ``moe_implementation: str = "fused"``: a switch or a named kernel, by its key."""
     role = Climb(finder.names, node, ancestors).run()
-    key = role.key
+    key = role.key if role.key != "enabled" else _section_of(ancestors)
     if role.name != "value" or key is None:
         return
+    role.key = key
     value = str(node.value).lower()
+    if type(node.value) is int and node.value > 1 and key in NUMBER_KEYS:
+        yield from _switch(finder, value, node, ancestors, role)
     is_switch = isinstance(node.value, bool) and (key in SWITCH_KEYS or key == "use_transformer_engine")
     if is_switch or (isinstance(node.value, str) and value in NAMED_SWITCHES.get(key, ())):
         yield from _switch(finder, value, node, ancestors, role)
+
+
+def _section_of(ancestors: Ancestors) -> str | None:
+    """``bf16.enabled`` for the value in ``{"bf16": {"enabled": True}}``."""
+    dicts = [node for node in ancestors if isinstance(node, ast.Dict)][-2:]
+    if len(dicts) < 2 or dicts[1] not in dicts[0].values:
+        return None
+    section = string(dicts[0].keys[dicts[0].values.index(dicts[1])])
+    return f"{section}.enabled" if section else None
 
 
 def _switch(finder: Finder, value: str, node: ast.AST, ancestors: Ancestors, role: Role) -> Iterator[Found]:

@@ -94,6 +94,15 @@ class Names:
         """Every name that is bound at module level by something other than an import."""
         return _bindings_of(self._tree.module)
 
+    def is_taken(self, name: str) -> bool:
+        """Whether the file binds ``name`` to something that is not torch's dtype of that name."""
+        if name in self.dtypes:
+            return False
+        return (
+            name in self.functions
+            or re.search(rf"(?<![\w.]){name}\s*(?:=(?!=)|:|,|\bin\b)", self._tree.source.text) is not None
+        )
+
     def full_name(self, name: str | None) -> str | None:
         """A dotted name with its first part replaced by what it was imported from."""
         if name is None:

@@ -6,6 +6,10 @@ Facts that a mention can carry, besides those of ``guards``:
         around the value (see ``roles``); ``argv``: it follows an option such as "--dtype" in a list of arguments.
     ``override``: it is the value of a Hydra override ``a.b.dtype=bfloat16`` in a string.
     ``embedded``: it stands in a longer command inside a string.
+    ``taken-float32``, ``taken-float16``: the file uses that name for something that is not torch's.
+    ``unresolved``: a bare ``bfloat16`` from a star import or another module. ``promised``: the function or the file
+        says bf16 by its name. ``bf16-operand``: inside the call of a kernel that says so. ``reinterpreted``: its bytes
+        are read as integers. ``under-list``: a cast under ``if x.dtype not in (...)`` with its own dtype in the list.
     ``aliased``: ``from torch import bfloat16 as bf``. ``mixed-import`` (set by the engine): some uses must stay.
     ``demands``: the check fails for every other value. ``check``: the allowed values are enforced.
     ``cast-guard``: ``if x.dtype != torch.bfloat16`` right around a cast of x to it.
@@ -37,7 +41,7 @@ _NEEDLES = (
     *(b"import triton", b"from triton", b"transformer_engine", b"torch.compile", b"torch_compile", b"enable_compile"),
     *(b"remove_padding", b"AttnBackend", b"attn_type", b"moe_implementation", b"enforce_eager", b"tf32", b".backward("),
     *(b'dtype="auto"', b"dtype='auto'", b"mixed_precision=", b"VERL_DISABLE_FLASH_ATTN_CE", b"use_liger"),
-    *(b"impl_backend",),
+    *(b"impl_backend", b"packing", b"padding_free", b"ulysses"),
 )
 
 
@@ -86,6 +90,8 @@ class PythonLanguage:
         Raises:
             ValueError: the value does not stand in one piece (a word split over two string literals).
         """
+        if f"taken-{value}" in mention.facts:
+            return ()
         if mention.kind == "switch" and value in {"float32", "float16"}:
             return switches.edits(source, mention, value)
         return (_edit(source, mention.start, mention.end, _rewritten(mention, value)),)
@@ -183,6 +189,7 @@ def _import(finder: Finder, imported: ImportedDtype, uses: tuple[int, ...]) -> M
     facts = {"aliased"} if imported.alias.asname else set()
     if finder.other_device:
         facts.add("other-device")
+    facts |= {f"taken-{name}" for name in ("float32", "float16") if finder.names.is_taken(name)}
     return Mention(
         language="python",
         kind="dtype",

@@ -14,7 +14,7 @@ from typing import Any
 
 from precpatch.languages.python.names import Names
 from precpatch.languages.python.tree import FUNCTIONS, Ancestors, dotted, last_name, string
-from precpatch.languages.values import dtype_of
+from precpatch.languages.values import ATTENTION_NAMES, dtype_of
 
 _MESSAGE_CALLS = re.compile(
     r"(?:.*\.)?(?:print|pprint|warn|warning|debug|info|error|critical|exception|log|rank_zero_\w+|log_\w+|"
@@ -30,6 +30,7 @@ _STRING_METHODS = frozenset(
 _LOOKUP_CALLS = frozenset({"finfo", "iinfo", "isinstance", "issubclass", "itemsize", "hasattr", "is_bf16", "is_fp16"})
 _OPTION_CALLS = frozenset({"add_argument", "Option", "Argument", "option", "argument", "add_option"})
 _FIELD_CALLS = frozenset({"field", "Field", "ib", "attrib", "Factory"})
+_NAMED_BF16 = re.compile(r"(?i)(?:^|_)(?:bf16|bfloat16|fp16|float16|half)(?:_|$)")
 _ENUM_BASES = re.compile(r"(?:\w+\.)?(?:Int|Str|Flag|Int)?(?:Enum|Flag)\w*")
 
 
@@ -133,11 +134,20 @@ class Climb:
         key_node = parent.keys[parent.values.index(child)]  # type: ignore[arg-type]
         key = string(key_node)
         self.role.siblings = parent
-        if self.role.container is not None or key is None or dtype_of(key):
+        if self.role.container is not None or key is None or self._is_table(parent, key):
             self.role.facts.add("table")
             return self.end("lookup", key)
         self.role.facts.add("dict-value")
         return self.end("value", key)
+
+    def _is_table(self, parent: ast.Dict, key: str) -> bool:
+        """Whether a dict maps names of dtypes or implementations to others, rather than settings to values."""
+        if isinstance(self.node, ast.Constant) and isinstance(self.node.value, bool):
+            return False
+        if dtype_of(key) or key in ATTENTION_NAMES or key.startswith(("flash", "sdpa", "xformers")):
+            return True
+        values = [string(value) for value in parent.values]
+        return len(values) > 1 and all(value in ATTENTION_NAMES for value in values)
 
     def dict_comprehension(self, parent: ast.AST, child: ast.AST) -> bool:
         """A comprehension builds a table."""
@@ -179,11 +189,21 @@ class Climb:
             return self.end("message")
         if short in _LOOKUP_CALLS:
             return self.end("lookup")
+        if short == "Choice" and self.role.container is not None:
+            return self._choices()
         if short in _FIELD_CALLS or (short in {"Option", "Argument"} and parent.args[:1] == [child]):
             return False
         if _is_autocast(function):
             return self._autocast(parent, "dtype")
         return self._positional(parent, child, function, short)
+
+    def _choices(self) -> bool:
+        """``type=click.Choice([v, ...])``: the choices of the option around it."""
+        for node in reversed(self.ancestors[: self._at]):
+            if isinstance(node, ast.Call) and (key := _option_key(node)):
+                self.role.siblings = node
+                return self.end("allowed-values", key)
+        return self.end("lookup")
 
     def _positional(self, call: ast.Call, child: ast.AST, function: str, short: str) -> bool:
         position = call.args.index(child) if child in call.args else -1
@@ -207,9 +227,20 @@ class Climb:
         if self.role.container is not None:
             self.role.facts.add("in-call")
             return self.end("lookup", key)
+        if self._is_named_beside(call, key):
+            self.role.facts.add("table")
+            return self.end("lookup", key)
         self.role.siblings = call
         self.role.callee = self._callee(call)
         return self.end("value", key)
+
+    def _is_named_beside(self, call: ast.Call, key: str | None) -> bool:
+        """``register("bf16", torch.bfloat16)``: the call gives the dtype a name, and that name must stay true."""
+        if isinstance(self.node, ast.Constant):
+            return False
+        names = [string(argument) for argument in call.args] + [string(word.value) for word in call.keywords]
+        names += [key, *(word.arg for word in call.keywords if word.value is self.node)]
+        return any(name and (found := dtype_of(name)) and found[0] == "bfloat16" for name in names)
 
     def _autocast(self, call: ast.Call, key: str) -> bool:
         self.role.siblings = call
@@ -243,9 +274,9 @@ class Climb:
         return self.end("annotation" if base.rpartition(".")[2] in {"Literal", "Annotated", "Union"} else "key")
 
     def formatted(self, parent: ast.AST, child: ast.AST) -> bool:
-        """Part of an f-string: the reader looks at the whole of it."""
+        """A dtype object in an f-string is only printed; of strings the reader looks at the whole."""
         self.role.facts.add("in-f-string")
-        return False
+        return isinstance(self.node, (ast.Attribute, ast.Name)) and self.end("text")
 
     # --- statements --------------------------------------------------------------------------------------------
 
@@ -274,7 +305,11 @@ class Climb:
 
     def _assigned(self, target: ast.AST) -> bool:
         name = last_name(target) or ""
-        if self.role.key is None and dtype_of(name):
+        if (
+            self.role.key is None
+            and not isinstance(getattr(self.node, "value", None), bool)
+            and _NAMED_BF16.search(name)
+        ):
             self.role.facts.add("alias")
             return self.end("lookup", name)
         if any(isinstance(node, ast.ClassDef) and _is_enum(node) for node in self.ancestors[-3:]):
