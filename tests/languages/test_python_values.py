@@ -147,6 +147,10 @@ CHANGES = {
         "@click.option('--dtype', default='bf16', type=click.Choice(['bf16', 'fp16']))\ndef f(dtype): ...",
         "@click.option('--dtype', default='fp32', type=click.Choice(['bf16', 'fp16', 'fp32']))\ndef f(dtype): ...",
     ),
+    "a name with NPU inside another word": (
+        "import torch\nfrom vllm.inputs import INPUT_REGISTRY\nd = torch.bfloat16",
+        "import torch\nfrom vllm.inputs import INPUT_REGISTRY\nd = torch.float32",
+    ),
     "attention of a sub-config": (
         "c.vision_config._attn_implementation = 'flash_attention_2'",
         "c.vision_config._attn_implementation = 'eager'",

@@ -26,7 +26,9 @@ _PACKING = re.compile(r"(?i)packing|padding_free|remove_padding|ulysses|varlen|s
 _PERMISSIVE = frozenset({"is_bf16_supported", "is_torch_bf16_gpu_available", "is_bf16_available"})
 _OTHER_DEVICE = re.compile(r"(?i)(^|[^a-z])(npu|ascend|hccl|hpu|hccs|xpu|mlu|musa|mps)([^a-z]|$)")
 
-_DEVICE_NAME = re.compile(r"NPU|Npu|(?:^|_)npu(?:_|$)|Ascend|ascend|HCCL|Hccl|hccl|MindSpeed|Mindspeed|mindspeed|XLA")
+_DEVICE_NAME = re.compile(
+    r"(?<![A-Z])(?:NPU|HCCL|XLA)(?![A-Z])|Npu|Hccl|[Aa]scend|[Mm]ind[Ss]peed|(?:^|_)(?:npu|hccl|xla)(?:_|$)"
+)
 
 
 @dataclass
@@ -291,9 +293,9 @@ def is_other_device(module: ast.Module, path: str) -> bool:
         if isinstance(statement, ast.Import) and any(_device_module(alias.name) for alias in statement.names):
             return True
         if isinstance(statement, ast.ImportFrom) and (
-            _device_module(statement.module or "") or any(_DEVICE_NAME.search(alias.name) for alias in statement.names)
+            _device_module(statement.module or "") or any(alias.name == "XLAAccelerator" for alias in statement.names)
         ):
-            return not any("available" in alias.name for alias in statement.names)
+            return True
         if isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Raise):
             asked = asked_by(statement.test, {})
             if "other-device" in asked.no:
