@@ -140,6 +140,26 @@ def test_tests_and_docs_are_left_alone_with_one_note_each(either: Path) -> None:
     assert notes(found)["docs"].startswith("1 file left alone")
 
 
+def test_folders_of_editors_are_left_alone_with_one_note_each(either: Path) -> None:
+    write(
+        either, "a.py", ".vscode/launch.py", ".vscode/tasks.py", "pkg/.idea/x/b.py", ".devcontainer/c.py", ".vscode.py"
+    )
+    found = discover(either)
+    assert found.files == (".vscode.py", "a.py")
+    assert list(notes(found)) == [".devcontainer", ".vscode", "pkg/.idea"]
+    assert notes(found)[".vscode"].startswith("2 files left alone by default")
+    assert discover(either, include=[".vscode/"]).files == (
+        ".vscode.py",
+        ".vscode/launch.py",
+        ".vscode/tasks.py",
+        "a.py",
+    )
+    assert discover(either, [either / "pkg"]).files == ()
+    assert discover(either, [either / "pkg/.idea"]).files == ("pkg/.idea/x/b.py",)
+    assert discover(either / "pkg/.idea").files == ("x/b.py",)
+    assert discover(either, [either / ".vscode/tasks.py"]).files == (".vscode/tasks.py",)
+
+
 @pytest.mark.parametrize("glob", ["tests/", "tests", "tests/**", "/tests/"])
 def test_include_brings_them_back(either: Path, glob: str) -> None:
     write(either, "a.py", "tests/a.py", "tests/deep/b.py", "docs/conf.py")
@@ -264,6 +284,28 @@ def test_large_files_are_skipped_with_a_note(either: Path) -> None:
     found = discover(either, max_bytes=10)
     assert found.files == ("a.py",)
     assert notes(found) == {"b.py": "11 bytes, more than the limit of 10: not read"}
+
+
+def test_a_large_file_that_is_named_is_read(either: Path) -> None:
+    write(either, "a.py", "pkg/b.py", text="x" * 11)
+    found = discover(either, [either / "a.py", either / "pkg"], max_bytes=10)
+    assert found.files == ("a.py",)
+    assert list(notes(found)) == ["pkg/b.py"]
+
+
+def test_a_named_file_that_cannot_be_looked_at_is_the_users_error(root: Path) -> None:
+    write(root, "a.py", "b.py", text="x" * 11)
+    with pytest.raises(UserError, match=r"b\.py: 11 bytes, more than the limit of 10: not read; .*--exclude"):
+        discover(root, [root / "b.py", root / "a.py"], max_named_bytes=10)
+    found = discover(root, [root / "b.py", root / "a.py"], exclude=["b.py"], max_named_bytes=11)
+    assert found.files == ("a.py",)
+
+
+@needs_links
+def test_a_named_pipe_is_the_users_error(root: Path) -> None:
+    os.mkfifo(root / "pipe.py")
+    with pytest.raises(UserError, match=r"pipe\.py: not a regular file"):
+        discover(root, [root / "pipe.py"])
 
 
 @needs_links

@@ -21,13 +21,19 @@ if TYPE_CHECKING:
 SUFFIXES = (".py", ".yaml", ".yml")
 
 MAX_BYTES = 2 * 1024 * 1024
-"""Files above this many bytes are data, not source."""
+"""Files above this many bytes are data, not source, and left alone unless they are named."""
+
+MAX_NAMED_BYTES = 64 * 1024 * 1024
+"""Files above this many bytes are not read even where they are named."""
 
 LEAVES_ROOT = "symlink leaves the root"
 """The note on a link to a file outside, which is never read and never written."""
 
 LEFT_ALONE = ("tests", "test", "docs")
 """Folders at the top of the root that are only looked at when they are named."""
+
+EDITORS = frozenset((".vscode", ".vs", ".idea", ".zed", ".cursor", ".devcontainer"))
+"""Folders of editors, at any depth, that are only looked at when they are named; their JSON may hold comments."""
 
 _REPOSITORY = frozenset((".git", ".hg", ".svn", ".precpatch"))
 _INSTALLED = frozenset((".venv", "venv", "node_modules", "site-packages"))
@@ -53,6 +59,8 @@ _SUBMODULE = "160000"
 
 _MAX_IGNORE_BYTES = 1024 * 1024
 
+_GONE = "no such file"
+_PRIVATE = "inside a repository's or precpatch's own folder"
 _OWN_REPOSITORY = "a repository of its own (submodule or nested clone): run precpatch on it separately"
 
 
@@ -77,6 +85,7 @@ def discover(
     *,
     suffixes: Sequence[str] = SUFFIXES,
     max_bytes: int = MAX_BYTES,
+    max_named_bytes: int = MAX_NAMED_BYTES,
 ) -> Discovery:
     """The files below ``root`` to look at: those that git tracks or would track, else those no .gitignore names.
 
@@ -84,13 +93,15 @@ def discover(
         root: the folder that every path is relative to.
         paths: only these files and what is below these folders; a file named here is taken even if git or the
             defaults would leave it out.
-        include: gitignore-style globs of files to take from the folders in ``LEFT_ALONE``.
+        include: gitignore-style globs of files to take from the folders in ``LEFT_ALONE`` and ``EDITORS``.
         exclude: gitignore-style globs of files to leave out, whatever else names them.
         suffixes: ends of the names to take.
-        max_bytes: files above this size are skipped, with a note.
+        max_bytes: files above this size are skipped, with a note, unless they are named.
+        max_named_bytes: the limit for files that are named.
 
     Raises:
-        UserError: a path does not exist or is outside ``root``, or a glob cannot be read.
+        UserError: a path does not exist or is outside ``root``, a file that is named cannot be looked at, or a glob
+            cannot be read.
     """
     real_root = _existing(root)
     if not real_root.is_dir():
@@ -103,6 +114,7 @@ def discover(
         exclude=_globs("exclude", exclude),
         suffixes=tuple(suffixes),
         max_bytes=max_bytes,
+        max_named_bytes=max_named_bytes,
     )
     for path in scope.files:
         chooser.take_named(path)
@@ -131,10 +143,15 @@ def find_root(paths: Sequence[Path] = ()) -> Path:
         common = Path(os.path.commonpath([path if path.is_dir() else path.parent for path in real]))
     except ValueError:
         raise UserError("the paths are on different drives: name those of one checkout at a time") from None
-    around = (common, *common.parents)
-    by_git = (folder for folder in around if os.path.lexists(folder / ".git"))
-    by_project = (folder for folder in around if any((folder / name).is_file() for name in _PROJECT_FILES))
-    return next(by_git, None) or next(by_project, None) or common
+    return project_around(common) or common
+
+
+def project_around(folder: Path) -> Path | None:
+    """The git checkout that ``folder`` is or is in, else the nearest folder with a pyproject.toml or setup.py."""
+    around = (folder, *folder.parents)
+    by_git = (each for each in around if os.path.lexists(each / ".git"))
+    by_project = (each for each in around if any((each / name).is_file() for name in _PROJECT_FILES))
+    return next(by_git, None) or next(by_project, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +196,9 @@ class _Scope:
         """Whether ``path`` is below a folder that was named."""
         return any(_is_below(path, folder) for folder in self.folders)
 
-    def names_folder_of(self, path: str) -> bool:
-        """Whether ``path`` is below a folder that was named and is not just the root."""
-        return any(folder and _is_below(path, folder) for folder in self.folders)
+    def names_part_of(self, folder: str, path: str) -> bool:
+        """Whether ``folder``, or a folder in it that ``path`` is below, was named."""
+        return any(_is_below(f"{each}/", folder) and _is_below(path, each) for each in self.folders if each)
 
 
 @dataclass
@@ -194,19 +211,27 @@ class _Chooser:
     exclude: GitIgnoreSpec | None
     suffixes: tuple[str, ...]
     max_bytes: int
+    max_named_bytes: int
     files: set[str] = field(default_factory=set)
     notes: dict[str, str] = field(default_factory=dict)
     left_alone: dict[str, int] = field(default_factory=dict)
     open_folders: dict[str, bool] = field(default_factory=dict)
 
     def take_named(self, path: str) -> None:
-        """Take a file that the user named, or say why not."""
+        """Take a file that the user named, or say why not.
+
+        Raises:
+            UserError: it is of a kind that is looked at, but cannot be read.
+        """
         if not path.endswith(self.suffixes):
             self.notes[path] = f"not a kind of file that is looked at ({', '.join(self.suffixes)})"
         elif self.exclude and self.exclude.match_file(path):
             self.notes[path] = "named, but also excluded"
         else:
-            self._take(path)
+            obstacle = self._obstacle(path, self.max_named_bytes)
+            if obstacle not in (None, _PRIVATE):
+                raise UserError(f"{path}: {obstacle}; to go on without this file: --exclude")
+            self._note_or_take(path, obstacle)
 
     def take_listing(self, listing: _Listing) -> None:
         """Take what the listing holds of the folders that the user named."""
@@ -234,33 +259,38 @@ class _Chooser:
             return
         if not self._is_open(path.rpartition("/")[0]):
             return
-        top = path.partition("/")[0]
-        if top in LEFT_ALONE and "/" in path and not self._is_wanted(path):
-            self.left_alone[top] = self.left_alone.get(top, 0) + 1
+        unwanted = next((each for each in _asked_for_only(path) if not self._is_wanted(each, path)), None)
+        if unwanted:
+            self.left_alone[unwanted] = self.left_alone.get(unwanted, 0) + 1
         else:
-            self._take(path)
+            self._note_or_take(path, self._obstacle(path, self.max_bytes))
 
-    def _is_wanted(self, path: str) -> bool:
-        return self.scope.names_folder_of(path) or bool(self.include and self.include.match_file(path))
+    def _is_wanted(self, folder: str, path: str) -> bool:
+        return self.scope.names_part_of(folder, path) or bool(self.include and self.include.match_file(path))
 
-    def _take(self, path: str) -> None:
+    def _note_or_take(self, path: str, obstacle: str | None) -> None:
+        if obstacle is None:
+            self.files.add(path)
+        elif obstacle != _GONE:  # git lists files that are deleted in the work tree
+            self.notes[path] = obstacle
+
+    def _obstacle(self, path: str, max_bytes: int) -> str | None:
+        """Why the file ``path`` is not looked at, if it is not."""
         try:
             status = os.lstat(os.path.join(self.root, path))
-        except (FileNotFoundError, NotADirectoryError):  # git lists files that are deleted in the work tree
-            return
+        except (FileNotFoundError, NotADirectoryError):
+            return _GONE
         except OSError as error:
-            self.notes[path] = f"cannot be read: {error.strerror}"
-            return
+            return f"cannot be read: {error.strerror}"
         if not _REPOSITORY.isdisjoint(path.split("/")):
-            self.notes[path] = "inside a repository's or precpatch's own folder"
-        elif stat.S_ISLNK(status.st_mode):
-            self.notes[path] = self._about_link(path)
-        elif not stat.S_ISREG(status.st_mode):
-            self.notes[path] = "not a regular file"
-        elif status.st_size > self.max_bytes:
-            self.notes[path] = f"{status.st_size} bytes, more than the limit of {self.max_bytes}: not read"
-        else:
-            self.files.add(path)
+            return _PRIVATE
+        if stat.S_ISLNK(status.st_mode):
+            return self._about_link(path)
+        if not stat.S_ISREG(status.st_mode):
+            return "not a regular file"
+        if status.st_size > max_bytes:
+            return f"{status.st_size} bytes, more than the limit of {max_bytes}: not read"
+        return None
 
     def _about_link(self, path: str) -> str:
         target = Path(os.path.realpath(self.root / path))
@@ -309,6 +339,14 @@ def _ignore_spec(lines: Iterable[str]) -> GitIgnoreSpec:
 
 def _is_below(path: str, folder: str) -> bool:
     return not folder or path.startswith(folder + "/")
+
+
+def _asked_for_only(path: str) -> Iterator[str]:
+    """The folders that ``path`` is in and that are only looked at when the user asks for them, outermost first."""
+    folders = path.split("/")[:-1]
+    for depth, name in enumerate(folders, 1):
+        if name in EDITORS or (depth == 1 and name in LEFT_ALONE):
+            yield "/".join(folders[:depth])
 
 
 def _is_local(path: str) -> bool:

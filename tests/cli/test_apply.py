@@ -7,7 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from cli_samples import MODEL, PATCHED_MODEL
+
+from precpatch import session
+from precpatch.plan import Plan
 
 Run = Callable[..., Any]
 
@@ -71,3 +75,91 @@ def test_revert_keeps_later_edits_unless_forced(checkout: Path, precpatch: Run) 
     assert (checkout / "model.py").read_bytes() == b"# mine\n"
     assert precpatch("revert", "verl", "--force").code == 0
     assert (checkout / "model.py").read_bytes() == MODEL
+
+
+def test_revert_tells_restored_and_removed_files_apart(checkout: Path, precpatch: Run) -> None:
+    (checkout / "pkg").mkdir()
+    (checkout / "pkg/__init__.py").touch()
+    (checkout / "pkg/packed.py").write_bytes(b"from flash_attn.bert_padding import unpad_input\n")
+    precpatch("apply", "verl", "--target", "p40")
+    rows = precpatch("revert", "verl").text.splitlines()
+    assert [row for row in rows if row.endswith("  removed")]
+    assert rows[-1] == "Restored 2 files. Removed 1 added file."
+
+
+def apply_in_a_subfolder(checkout: Path, monkeypatch: pytest.MonkeyPatch, precpatch: Run) -> Path:
+    """``cd verl/a; precpatch apply .``, with a folder inside and one beside it."""
+    inner = checkout / "a"
+    (inner / "b").mkdir(parents=True)
+    (checkout / "c").mkdir()
+    (inner / "model.py").write_bytes(MODEL)
+    monkeypatch.chdir(inner)
+    assert precpatch("apply", ".", "--target", "p40").code == 0
+    return inner
+
+
+def test_revert_looks_upward_and_says_where(checkout: Path, precpatch: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    (checkout / ".git").mkdir()
+    inner = apply_in_a_subfolder(checkout, monkeypatch, precpatch)
+    monkeypatch.chdir(inner / "b")
+    answer = precpatch("revert")
+    assert answer.code == 0
+    assert answer.text == f"The apply was made in {inner}:\n  model.py\nRestored 1 file.\n"
+    assert (inner / "model.py").read_bytes() == MODEL
+
+
+def test_revert_names_a_folder_below_and_leaves_it(
+    checkout: Path, precpatch: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = apply_in_a_subfolder(checkout, monkeypatch, precpatch)
+    monkeypatch.chdir(checkout)
+    answer = precpatch("revert")
+    assert answer.code == 2
+    assert "nothing to revert: no apply has been recorded here, but in another folder: run `precpatch revert a`" in (
+        answer.err
+    )
+    assert (inner / "model.py").read_bytes() == PATCHED_MODEL
+    assert precpatch("revert", "a").code == 0
+
+
+def interrupted(root: Path, status: str) -> None:
+    """Make the newest apply of ``root`` look like one whose run ended with ``status``."""
+    journal = max((root / ".precpatch/journals").iterdir())
+    journal.write_bytes(journal.read_bytes().replace(b'"done"', f'"{status}"'.encode()))
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [("writing", "an interrupted apply was rolled back"), ("reverting", "an interrupted revert was finished")],
+)
+def test_apply_says_what_it_mended_first(checkout: Path, precpatch: Run, status: str, told: str) -> None:
+    precpatch("apply", "verl", "--target", "p40")
+    interrupted(checkout, status)
+    answer = precpatch("apply", "verl", "--target", "p40")
+    assert answer.code == 0
+    assert answer.text.startswith(f"First, {told}, which changed 1 file.\n\n")
+    assert "Changed 1 site in 1 file." in answer.text
+    assert precpatch("revert", "verl").code == 0
+    assert (checkout / "model.py").read_bytes() == MODEL
+
+
+@pytest.mark.parametrize("words", [("apply", "verl"), ("apply", "verl", "--report", "r.patch"), ("diff", "verl")])
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_file_that_changes_after_the_plan_is_one_line(
+    checkout: Path, precpatch: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], gone: bool
+) -> None:
+    real = session.plan
+
+    def then_edited(*args: Any, **options: Any) -> Plan:
+        found = real(*args, **options)
+        (checkout / "model.py").write_bytes(b"# mine\n")
+        if gone:
+            (checkout / "model.py").unlink()
+        return found
+
+    monkeypatch.setattr(session, "plan", then_edited)
+    answer = precpatch(*words, "--target", "p40")
+    assert (answer.code, answer.out) == (2, b"")
+    assert answer.err.startswith("precpatch: error: ")
+    assert "run again" in answer.err
+    assert answer.err.count("\n") == 1

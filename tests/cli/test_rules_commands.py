@@ -88,3 +88,13 @@ def test_an_unknown_rule_names_the_nearest(folder: Path, precpatch: Run) -> None
     answer = precpatch("explain", "my-rul", "--rules", "mine")
     assert answer.code == 2
     assert "no rule 'my-rul'. Did you mean 'my-rule'?" in answer.err
+
+
+def test_a_summary_is_a_whole_sentence(precpatch: Run, checkout: Path) -> None:
+    summaries = {row.split()[0]: row.split(maxsplit=2)[2] for row in precpatch("rules").text.splitlines()}
+    for rule, summary in summaries.items():
+        assert summary.endswith("."), rule
+        assert summary.count('"') % 2 == 0, rule
+        assert not summary.endswith(".."), rule
+    assert summaries["demands-bf16"].endswith("that stops for every other dtype.")
+    assert summaries["allowed-values"].endswith("together with the default that it guards.")

@@ -77,6 +77,23 @@ MISTAKES = {
     "a number for text": (OWN.replace("key: tensor_kind", "key: 5"), "field 'match.key' must be text, not 5"),
     "a boolean for text": (OWN.replace("to: dtype", "to: false"), "must be text, not true or false; put it in quotes"),
     "text for a number": (OWN.replace("order: 52", "order: first"), "field 'order' must be a whole number"),
+    "many digits": (OWN.replace("order: 52", f"order: {'9' * 5000}"), "holds a number or a date that cannot be read"),
+    "many digits in hex": (
+        OWN.replace("order: 52", f"order: 0x{'f' * 5000}"),
+        "'order' must be from 0 to 1000, not a n",
+    ),
+    "a key of many digits": (f"{OWN}? 0x{'f' * 5000}\n: 1\n", "holds a number or a date that cannot be read"),
+    "text of many digits": (
+        OWN.replace("key: tensor_kind", f"key: 0x{'f' * 5000}"),
+        "must be text, not a number of that",
+    ),
+    "too high": (OWN.replace("order: 52", "order: 1001"), "field 'order' must be from 0 to 1000, not 1001"),
+    "too low": (OWN.replace("order: 52", "order: -1"), "field 'order' must be from 0 to 1000, not -1"),
+    "no number": (OWN.replace("order: 52", "order: .nan"), "field 'order' must be a whole number, not nan"),
+    "a date that is none": (
+        OWN.replace("key: tensor_kind", "key: 2001-02-31"),
+        "a number or a date that cannot be read",
+    ),
     "an answer that is none": (OWN.replace("uses_bf16: false", "uses_bf16: 'no'"), "must be true or false"),
     "code": (OWN + "message: !!python/object/apply:os.system ['true']\n", "not YAML"),
     "a glob without end": (OWN.replace("key: tensor_kind", f"key: '{'*a' * 20}'"), "stars at most"),

@@ -456,7 +456,8 @@ def test_an_added_file_that_is_gone_needs_no_removal(tree: Path, folder: bool) -
 def test_edits_of_an_added_file_stack(tree: Path) -> None:
     apply(tree, adding(ADDED))
     apply(tree, to_fp32(tree, ADDED.path, old=b"torch", new=b"numpy"))
-    assert revert(tree, all=True).files == (ADDED.path,)
+    reverted = revert(tree, all=True)
+    assert reverted.files == reverted.removed == (ADDED.path,)
     assert read_tree(tree) == OLD
 
 
@@ -639,6 +640,59 @@ def test_a_killed_revert_can_be_run_again(tmp_path: Path) -> None:
             break
 
 
+@needs_fork
+def test_an_apply_ends_a_killed_revert_first(tmp_path: Path) -> None:
+    for step, root in steps(tmp_path):
+        apply(root, to_fp32(root, new_files=[ADDED]))
+        killed = killed_at(step, lambda root=root: revert(root))
+        assert_whole(root)
+        recover(root)
+        assert read_tree(root) in (OLD, NEW_AND_ADDED)
+        apply(root, to_fp32(root, "other.py", old=b"pass", new=b"None"))
+        if read_tree(root)["a.py"] == NEW["a.py"]:  # killed before it began
+            revert(root)
+        revert(root)
+        assert read_tree(root) == OLD
+        if not killed:
+            break
+
+
+@needs_fork
+def test_an_apply_without_recover_refuses_after_a_killed_revert(tmp_path: Path) -> None:
+    for step, root in steps(tmp_path):
+        apply(root, to_fp32(root, new_files=[ADDED]))
+        killed = killed_at(step, lambda root=root: revert(root))
+        left = to_fp32(root, *OLD)
+        problem = problem_of(lambda root=root, left=left: apply(root, left))
+        if problem:
+            assert "an interrupted revert was finished first" in problem
+            assert read_tree(root) == OLD
+        if not killed:
+            break
+
+
+@pytest.mark.parametrize("every", [False, True])
+def test_all_that_an_interrupted_revert_had_begun_is_finished(tree: Path, every: bool) -> None:
+    apply(tree, to_fp32(tree))
+    apply(tree, to_fp32(tree, "a.py", old=b"fp32", new=b"half"))
+    for journal in Store(tree).journals() if every else Store(tree).journals()[1:]:
+        Store(tree).save(journal.reverting())
+    (tree / "pkg/b.py").write_bytes(OLD["pkg/b.py"] if every else NEW["pkg/b.py"])
+    ended = recover(tree)
+    assert [note.message for note in ended.notes] == ["an interrupted revert was finished"]
+    assert read_tree(tree) == (OLD if every else NEW)
+
+
+def test_an_interrupted_revert_does_not_overwrite_later_edits(tree: Path) -> None:
+    apply(tree, to_fp32(tree))
+    Store(tree).save(Store(tree).journals()[0].reverting())
+    (tree / "a.py").write_bytes(b"mine")
+    with pytest.raises(UserError, match=r"changed since the apply.*a\.py.*`precpatch revert --force .*` loses"):
+        recover(tree)
+    assert revert(tree, force=True).files == ("a.py", "pkg/b.py", "pkg/deep/c d.yaml")
+    assert read_tree(tree) == OLD
+
+
 def test_a_write_that_fails_is_taken_back_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full() -> None:
         raise OSError(errno.ENOSPC, "No space left on device", "somewhere")
@@ -722,7 +776,7 @@ def entry(path: object, before: object = EVIL_SHA, after: object = None) -> dict
     return {"path": path, "before": before, "after": after or hashlib.sha256(OLD["a.py"]).hexdigest()}
 
 
-@pytest.mark.parametrize("status", ["done", "writing"])
+@pytest.mark.parametrize("status", ["done", "writing", "reverting"])
 @pytest.mark.parametrize(
     "path", ["../out.py", "/etc/motd", ".git/hooks/x", "a/../../out.py", ".precpatch/lock", "", None, 3, "\ud800"]
 )
@@ -763,7 +817,7 @@ def test_a_damaged_journal_is_refused(tree: Path, changes: dict[str, object]) ->
     assert read_tree(tree) == OLD
 
 
-@pytest.mark.parametrize("status", ["done", "writing"])
+@pytest.mark.parametrize("status", ["done", "writing", "reverting"])
 def test_a_journal_cannot_remove_a_file_with_other_bytes(tree: Path, status: str) -> None:
     plant(tree, entry("a.py", before=None, after=EVIL_SHA), status=status)
     for action in (revert, recover, lambda root: apply(root, to_fp32(root, *OLD))):
@@ -774,7 +828,7 @@ def test_a_journal_cannot_remove_a_file_with_other_bytes(tree: Path, status: str
 
 @needs_links
 @pytest.mark.parametrize("place", ["folder/out.py", "link.py"])
-@pytest.mark.parametrize("status", ["done", "writing"])
+@pytest.mark.parametrize("status", ["done", "writing", "reverting"])
 def test_a_journal_cannot_remove_a_file_through_a_link(tree: Path, place: str, status: str) -> None:
     outside = write_tree(tree.parent / "outside", {"out.py": EVIL, f".precpatch-{'0' * 16}-0.tmp": b"mine"})
     before = read_tree(outside)

@@ -54,9 +54,11 @@ def apply(
     """
     from precpatch.patch import transaction
     from precpatch.report import write
-    from precpatch.report.applied import applied_lines
+    from precpatch.report.applied import applied_lines, recovered_lines
 
     formats = {path: write.format_of(path) for path in report or ()}
+    for path in formats:
+        stream.check_writable(path)
     request = read_request(
         paths,
         target=target,
@@ -70,15 +72,27 @@ def apply(
         config=config,
         unsafe=unsafe,
     )
-    transaction.recover(request.root)
+    recovered = transaction.recover(request.root)
+    if not quiet:
+        stream.show(recovered_lines(recovered))
     plan = request.plan()
     reports = {path: write.render(name, plan) for path, name in formats.items()}  # while the old bytes are there
     applied = transaction.apply(plan.root, plan.patches)
-    for path, data in reports.items():
-        stream.save(path, data)
-    if not quiet:
-        stream.show(applied_lines(plan, applied, request.undo()))
+    with stream.after(_done(applied, request.undo())):
+        for path, data in reports.items():
+            stream.save(path, data)
+        if not quiet:
+            stream.show(applied_lines(plan, applied, request.undo()))
     raise typer.Exit(_exit_code(plan, applied, exit_non_zero_on_fix))
+
+
+def _done(applied: Applied, undo: str) -> str:
+    """What has happened by the time the outcome is told, for the case that the telling fails."""
+    from precpatch.report.line import plural
+
+    if not applied.files:
+        return "nothing had to be changed."
+    return f"the change is made, in {plural(len(applied.files), 'file')}; `{undo}` takes it back."
 
 
 def _exit_code(plan: Plan, applied: Applied, non_zero_on_fix: bool) -> int:

@@ -58,7 +58,7 @@ def diagnose(
     """
     from precpatch.config import check_choice
     from precpatch.doctor.diagnose import diagnose_log
-    from precpatch.doctor.log import open_log, read_blocks
+    from precpatch.doctor.log import open_log, read_blocks, title_of
     from precpatch.doctor.log_report import diagnosis_document, diagnosis_lines
 
     check_choice("--format", output_format, FORMATS)
@@ -68,14 +68,14 @@ def diagnose(
     if output_format == "json":
         import json
 
-        document = diagnosis_document(diagnosis, log, named)
-        stream.put(f"{json.dumps(document, indent=2, ensure_ascii=False)}\n".encode("utf-8", "backslashreplace"), output)
+        text = json.dumps(diagnosis_document(diagnosis, log, named), indent=2)
+        stream.put(f"{text}\n".encode(), output)
     elif output is None:
-        stream.show(diagnosis_lines(diagnosis, log, named))
+        stream.show(diagnosis_lines(diagnosis, title_of(log), named))
     else:
         from precpatch.report.line import plain
 
-        stream.put(plain(diagnosis_lines(diagnosis, log, named)), output)
+        stream.put(plain(diagnosis_lines(diagnosis, title_of(log), named)), output)
     raise typer.Exit(0 if diagnosis.clean else 1)
 
 

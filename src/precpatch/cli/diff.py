@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import typer
 
 from precpatch.cli import options, stream
@@ -57,7 +55,7 @@ def diff(
     patch = render(plan)
     stream.put(patch, output)
     for note in plan.errors:
-        print(f"precpatch: {visible(note.path)}: {visible(note.message)}", file=sys.stderr)
+        stream.complain(f"precpatch: {visible(note.path)}: {visible(note.message)}")
     if plan.errors:
         raise typer.Exit(2)
     raise typer.Exit(1 if patch else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -10,12 +11,13 @@ from typing import Annotated, Protocol, runtime_checkable
 import typer
 
 from precpatch import __version__
-from precpatch.cli import apply, diagnose, diff, doctor, explain, probe, revert, rules, scan, stream, targets
+from precpatch.cli import apply, diagnose, diff, doctor, explain, guard, probe, revert, rules, scan, stream, targets
 from precpatch.cli.help import Command, Group
 from precpatch.errors import UserError
 from precpatch.report.line import visible
 
 BAD_REQUEST, BUG, INTERRUPTED = 2, 3, 130
+_FAILED_OUTPUT = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG)
 
 app = typer.Typer(
     cls=Group,
@@ -37,6 +39,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "targets": targets.targets,
         "doctor": doctor.doctor,
         "diagnose": diagnose.diagnose,
+        "guard": guard.guard,
     },
     "Rules": {
         "rules": rules.rules,
@@ -83,12 +86,13 @@ def main(
 
 def run() -> int:
     """Run the command line and return the exit code; errors end in one line on standard error."""
+    stream.open_missing()
     for output in (sys.stdout, sys.stderr):
         if hasattr(output, "reconfigure"):
             output.reconfigure(errors="backslashreplace")
     try:
         code = app(standalone_mode=False)
-        sys.stdout.flush()
+        stream.flush()
         return code if isinstance(code, int) else 0
     except UserError as error:
         return _fail(str(error), BAD_REQUEST)
@@ -97,6 +101,10 @@ def run() -> int:
     except BrokenPipeError:
         stream.silence_stdout()
         return 0
+    except OSError as error:  # from a library that prints help or a table, and that names no file
+        if error.filename is not None or error.errno not in _FAILED_OUTPUT:
+            return _bug(error)
+        return _fail(str(stream.stdout_lost(error)), BAD_REQUEST)
     except Exception as error:
         if isinstance(error, _BadUsage):
             return _fail(_usage_message(error), BAD_REQUEST)
@@ -104,7 +112,7 @@ def run() -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"precpatch: error: {visible(' '.join(message.split()))}", file=sys.stderr)
+    stream.complain(f"precpatch: error: {visible(' '.join(message.split()))}")
     return code
 
 

@@ -69,8 +69,8 @@ def probe(
         Via,
         typer.Option(
             "--via",
-            help="How to read the GPUs; auto tries the CUDA driver, then nvidia-smi, and asks an installed torch for "
-            "its own answer on bf16.",
+            help="How to read the GPUs; auto takes nvidia-smi where that is exact, else the CUDA driver, and asks an "
+            "installed torch for its own answer on bf16.",
         ),
     ] = Via.AUTO,
     nvidia_smi_output: Annotated[

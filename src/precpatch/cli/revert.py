@@ -30,7 +30,8 @@ def revert(
 ) -> None:
     """Take back what the last apply changed, byte for byte.
 
-    Files that were edited after the apply stop it, and nothing is changed.
+    Files that were edited after the apply stop it, and nothing is changed. Where
+    no apply was made in PATH, the nearest folder above in the same checkout counts.
 
     Examples:
       precpatch revert verl
@@ -39,18 +40,22 @@ def revert(
 
     Exit codes: 0 done, 2 there is nothing to revert, or it would lose edits.
     """
-    from precpatch.patch import transaction
+    from precpatch.discover import project_around
+    from precpatch.patch import places, transaction
 
-    reverted = transaction.revert(path, all=everything, force=force)
-    if not quiet:
-        stream.show(_lines(reverted))
+    root = places.root_to_revert(path, project_around)
+    reverted = transaction.revert(root, all=everything, force=force)
+    if quiet:
+        return
+    with stream.after("the change was taken back."):
+        stream.show(_lines(reverted, None if root.samefile(path) else root))
 
 
-def _lines(reverted: Reverted) -> Iterator[Line]:
-    from precpatch.report.line import line, plural, visible
-    from precpatch.report.text import note_lines
+def _lines(reverted: Reverted, elsewhere: Path | None) -> Iterator[Line]:
+    """What was done, and where, if that is not the folder that the user named."""
+    from precpatch.report.applied import reverted_lines
+    from precpatch.report.line import line, visible
 
-    for path in reverted.files:
-        yield line(f"  {visible(path)}")
-    yield from note_lines("Please note", reverted.notes)
-    yield line((f"Restored {plural(len(reverted.files), 'file')}.", "bold"))
+    if elsewhere:
+        yield line(f"The apply was made in {visible(str(elsewhere))}:")
+    yield from reverted_lines(reverted)

@@ -52,13 +52,13 @@ def load(folders: Sequence[Path] | None, config: Path | None) -> tuple[Rule, ...
 
 
 def _lines(rules: Sequence[Rule]) -> Iterator[Line]:
-    from precpatch.report.line import line, visible
+    from precpatch.report.line import first_sentence, line, visible
 
     id_width = max((len(rule.id) for rule in rules), default=0)
     safety_width = max((len(rule.safety) for rule in rules), default=0)
     for rule in rules:
-        first_sentence = " ".join(rule.what.split()).partition(". ")[0].rstrip(".") + "."
-        yield line((f"{rule.id:<{id_width}}", "cyan"), f"  {rule.safety:<{safety_width}}  {visible(first_sentence)}")
+        summary = visible(first_sentence(rule.what))
+        yield line((f"{rule.id:<{id_width}}", "cyan"), f"  {rule.safety:<{safety_width}}  {summary}")
 
 
 def _json(rules: Sequence[Rule]) -> bytes:

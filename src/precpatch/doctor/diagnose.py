@@ -13,9 +13,9 @@ from precpatch.doctor.logline import LogLine, read_line
 from precpatch.doctor.shapes import Sieve
 
 # A line of source in a traceback: the text of an error that is raised there, or of one that is not.
-_SOURCE = re.compile(r"\s*[│|]?[❱>\s]*(?:\d+\s+[│|]?)?\s+(?:raise\b|assert\b|[fr]?[\"'])")
+_SOURCE = re.compile(r"[\s│|❱>\d]*[\s│|](?:raise\b|assert\b|[fr]?[\"'])")
 # What most lines of a training log are made of.
-_ORDINARY = "step: - actor/grad_norm: - critic/grad_norm: - train/loss: - actor/pg_loss: - actor/kl_loss: 'grad_norm': '"
+_ORDINARY = "step: - actor/grad_norm: - critic/grad_norm: - train/loss: - actor/pg_loss: - actor/kl_loss: - perf/"
 # Addresses, sizes and ranks: two exceptions that differ in nothing else are the same.
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
@@ -137,7 +137,7 @@ class _Reading:
                     self._line(line, index in marked)
 
     def _line(self, line: LogLine, marked: bool) -> None:
-        self._settle(line.number)
+        self._settle(None if tracebacks.BEGIN in line.message else line.number)
         recognised = marked and self._recognise(line)
         exception = self.tracebacks.exception(line)
         if exception and not recognised:
@@ -147,13 +147,13 @@ class _Reading:
 
     def _recognise(self, line: LogLine) -> bool:
         """Note the known messages in a line; whether there is any. The source lines of a traceback do not count."""
-        if _SOURCE.match(line.message):
+        if self.tracebacks.awaits_end_of(line.who) and _SOURCE.match(line.message):
             return False
         matching = self.recogniser.recognise(line.text)
         for failure in matching:
             _count(self.known, failure.id, line, line.message.strip())
         if any(not failure.echo for failure in matching):
-            self.doubtful.clear()
+            self.doubtful = [(earlier, text) for earlier, text in self.doubtful if earlier.who != line.who]
         return bool(matching)
 
     def _settle(self, number: int | None) -> None:

@@ -1,4 +1,4 @@
-"""The health of a run, from its log: losses and gradients that are not finite, skipped steps, a loss that stands still."""
+"""The health of a run: losses and gradients that are not finite, skipped steps, a loss that stands still."""
 
 from __future__ import annotations
 
@@ -19,24 +19,26 @@ _BEFORE_IT = ("loss:", "norm:", "np.float32(", "tensor(")
 
 ANCHORS = (
     *map("".join, product(_BEFORE_IT, _NOT_FINITE)),
-    *("grad_norm is not finite", "kipping", "kipped", "oss scale", "verflow", "OVERFLOW", "ound inf", "ound_inf"),
+    *("grad_norm is not finite", "kipping", "kipped", "oss scale", "radient overflow", "ound inf", "ound_inf"),
 )
 """Every line that matters to ``Health.line`` holds one of them, digits and marks aside."""
 
 _NUMBER = r"[+-]?(?:\d[\d.]*(?:[eE][+-]?\d+)?|nan|inf(?:inity)?)\b"
 _METRIC = re.compile(
-    rf"(?<![\w./-])([\w./-]*(?:loss|grad_norm))['\"]?\s?[:=]\s{{0,2}}['\"]?(?:np\.float\d\d\(|tensor\()?({_NUMBER})",
+    rf"(?<![\w./-])([\w./-]*(?:loss|grad_norm))['\"]?\s?([:=])\s{{0,2}}['\"]?(?:np\.float\d\d\(|tensor\()?({_NUMBER})",
     re.IGNORECASE,
 )
 _STEP = re.compile(r"(?<![\w/])(?:global_)?step['\"]?\s?[:=]\s?['\"]?(\d+)")
 _SKIPPED = re.compile(
-    r"skipp(?:ing|ed) (?:the )?(?:optimizer |update )?step|(?:reducing|setting|decreasing) (?:the )?loss scale"
-    r"|attempted loss scale|gradient overflow|grad_norm is not finite"
-    r"|found[ _]inf\b(?!.{0,12}\b(?:0|0\.0|False|None)\b)",
-    re.IGNORECASE,
+    r"[Ss]kipp(?:ing|ed) (?:the )?(?:optimizer |update )?step|(?:[Rr]educing|[Ss]etting) (?:the )?loss scale"
+    r"|[Aa]ttempted loss scale|[Gg]radient overflow|grad_norm is not finite"
+    r"|[Ff]ound[ _]inf\b(?!\W{0,4}(?:tensor\(\[?)?(?:0(?:\.0*)?(?!\d)|False|None))"
 )
-# The first values of a block, as they are written: enough to see that one comes again and again.
-_LOSS_VALUE = re.compile(rb"loss['\"]?[:=] ?(?:np\.float\d\d\()?([^\s,})]+)")
+# The values of the losses, as they are written: enough to see that one comes again and again.
+_LOSS_VALUE = re.compile(rb"loss['\"]?: ?(?:np\.float\d\d\()?([^\s,})]+)")
+
+# With so many values at most, a block is read line by line.
+_FEW = 100
 
 # Part losses that are 0 for a whole run where they are switched off; a main loss of 0 is a sign.
 _MAIN_LOSSES = frozenset(
@@ -76,7 +78,7 @@ class Health:
     def line(self, line: LogLine) -> None:
         """Look at one line that holds an anchor."""
         step = _step(line.text)
-        for name, value in _METRIC.findall(line.text):
+        for name, _, value in _METRIC.findall(line.text):
             if not math.isfinite(float(value)):
                 kind = "non-finite-loss" if name.lower().endswith("loss") else "non-finite-gradients"
                 self._add(kind, name, line, step, value)
@@ -111,8 +113,8 @@ class _Run:
 class _LossWatch:
     """Finds a loss that does not change.
 
-    Values are compared one by one only in a block where some value occurs often; a run of equal ones that began in the
-    block before, or that ends in the one behind, is followed there.
+    Values are compared one by one where they are few. In a block with many, that is done only if some value occurs
+    often; a run of equal ones that began in the block before, or that ends in the one behind, is followed there.
     """
 
     _runs: dict[str, _Run] = field(default_factory=dict)
@@ -121,7 +123,10 @@ class _LossWatch:
     _following: bool = False
 
     def block(self, text: bytes, number: int) -> None:
-        if _repeats(_LOSS_VALUE.findall(text)):
+        values = _LOSS_VALUE.findall(text)
+        if not values:
+            return
+        if len(values) <= _FEW or _repeats(values):
             if not self._following:
                 self._runs.clear()
                 self._feed([*_loss_lines(*self._before)][-CONSTANT_STEPS:])
@@ -143,8 +148,9 @@ class _LossWatch:
     def _feed(self, lines: Iterator[tuple[int, str]] | list[tuple[int, str]]) -> None:
         for number, text in lines:
             step = _step(text)
-            for name, value in _METRIC.findall(text):
-                if name.lower().endswith("loss") and math.isfinite(float(value)):
+            for name, sign, value in _METRIC.findall(text):
+                # A progress bar, which writes "loss=0.5", repeats itself within a step.
+                if sign == ":" and name.lower().endswith("loss") and math.isfinite(float(value)):
                     self._note(name, value, number, step)
 
     def _note(self, name: str, value: str, number: int, step: int | None) -> None:
@@ -167,9 +173,15 @@ def _repeats(values: list[bytes]) -> bool:
 
 
 def _loss_lines(text: bytes, number: int) -> Iterator[tuple[int, str]]:
-    for index, raw in enumerate(text.split(b"\n")):
-        if b"loss" in raw:
-            yield number + index, raw.decode("utf-8", "replace")
+    """The lines of a block that speak of a loss, with their numbers."""
+    end, found = 0, text.find(b"loss")
+    while found >= 0:
+        start = text.rfind(b"\n", 0, found) + 1
+        number += text.count(b"\n", end, start)
+        end = text.find(b"\n", found)
+        end = len(text) if end < 0 else end
+        yield number, text[start:end].decode("utf-8", "replace")
+        found = text.find(b"loss", end)
 
 
 def _step(text: str) -> int | None:

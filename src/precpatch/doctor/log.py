@@ -26,7 +26,7 @@ def open_log(name: str) -> Iterator[IO[bytes]]:
     Raises:
         UserError: it cannot be read, is empty, or is not text.
     """
-    title = "standard input" if name == "-" else name
+    title = title_of(name)
     try:
         with _opened(name) as plain, _unpacked(plain) as stream:
             _check_text(stream, title)
@@ -35,6 +35,11 @@ def open_log(name: str) -> Iterator[IO[bytes]]:
         if isinstance(error, BrokenPipeError):
             raise
         raise UserError(f"{title}: cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+
+
+def title_of(name: str) -> str:
+    """What a person calls the log ``name``."""
+    return "standard input" if name == "-" else name
 
 
 def read_blocks(stream: IO[bytes], size: int = BLOCK) -> Iterator[bytes]:
@@ -80,7 +85,7 @@ def _unpacked(stream: io.BufferedReader) -> Iterator[IO[bytes]]:
 
     try:
         with gzip.GzipFile(fileobj=stream) as unpacked:
-            yield io.BufferedReader(unpacked)  # type: ignore[arg-type]
+            yield io.BufferedReader(unpacked)
     except zlib.error as error:
         raise OSError(f"damaged gzip data: {error}") from error
 
@@ -91,5 +96,5 @@ def _check_text(stream: IO[bytes], title: str) -> None:
     if not start:
         raise UserError(f"{title}: is empty.")
     controls = len(start) - len(start.translate(None, _CONTROLS))
-    if b"\0" in start or controls > len(start) // 10:
+    if b"\0" in start or controls > len(start) // 20:
         raise UserError(f"{title}: is not a text log: it holds binary data.")

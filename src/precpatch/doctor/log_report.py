@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from precpatch import __version__
-from precpatch.doctor.diagnose import LogDiagnosis, Known, Seen
+from precpatch.doctor.diagnose import Known, LogDiagnosis, Seen
 from precpatch.doctor.failures import VERIFIED
 from precpatch.doctor.health import Ailment
 from precpatch.report.line import Line, line, plural, shorten, visible
@@ -29,7 +29,7 @@ def diagnosis_lines(diagnosis: LogDiagnosis, log: str, target: str) -> Iterator[
     first = diagnosis.first_cause
     if first:
         yield from _titled("First cause", _known_lines(first, target, full=True))
-    elif any(known.failure.echo for known in diagnosis.known):
+    elif any(known.failure.echo for known in diagnosis.known) and not diagnosis.unknown:
         yield from _titled("First cause", [line("  not in this log: what is here are echoes of an error elsewhere")])
     others = [known for known in diagnosis.known if known is not first and not known.failure.echo]
     yield from _titled("Also seen" if first else "Seen", _all_lines(others, target))
@@ -83,15 +83,13 @@ def _all_lines(known: list[Known], target: str) -> Iterator[Line]:
 def _known_lines(known: Known, target: str, *, full: bool) -> Iterator[Line]:
     failure, seen = known.failure, known.seen
     severity = "echo" if failure.echo else failure.severity
-    yield line(
-        f"  line {seen.line}{_times(seen)}  ", (severity, _STYLES.get(severity, "")), f"  {failure.id} ({failure.software})"
-    )
-    command = failure.command(target)
+    where = f"  line {seen.line}{_times(seen)}  "
+    yield line(where, (severity, _STYLES.get(severity, "")), f"  {failure.id} ({failure.software})")
     facts = {
         "message": shorten(seen.message, _WIDTH),
         "cause": failure.cause,
         "fix": failure.fix,
-        "command": f"{command}   (in the verl checkout)" if command else "",
+        "command": failure.command(target) or "",
         "source": f"{'; '.join(failure.sources) or 'none'} ({VERIFIED[failure.verified]})" if full else _doubt(known),
     }
     yield from (line(f"    {name:<9}{text}") for name, text in facts.items() if text)
@@ -102,9 +100,11 @@ def _doubt(known: Known) -> str:
 
 
 def _unknown_lines(diagnosis: LogDiagnosis) -> Iterator[Line]:
+    first = diagnosis.first_cause
     shown = diagnosis.unknown[:_SHOWN_UNKNOWN]
     for seen in shown:
-        yield line(f"  line {seen.line}{_times(seen)}  {shorten(seen.message, _WIDTH)}")
+        earlier = ", before the first cause" if first and seen.line < first.seen.line else ""
+        yield line(f"  line {seen.line}{_times(seen)}{earlier}  {shorten(seen.message, _WIDTH)}")
     more = len(diagnosis.unknown) - len(shown) + diagnosis.unlisted
     if more:
         yield line(f"  and {more} more")

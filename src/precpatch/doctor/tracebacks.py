@@ -6,8 +6,10 @@ import re
 
 from precpatch.doctor.logline import LogLine
 
+BEGIN = "Traceback (most recent call last)"
+
 ANCHORS = (
-    "Traceback (most recent call last)",
+    BEGIN,
     "Error:",
     "Exception:",
     "Fatal Python error",
@@ -44,11 +46,15 @@ class Tracebacks:
         """Whether a traceback has begun and not ended: every line matters then."""
         return bool(self._open)
 
+    def awaits_end_of(self, who: str) -> bool:
+        """Whether a traceback of the process ``who`` has begun and not ended."""
+        return who in self._open
+
     def exception(self, line: LogLine) -> str | None:
         """The exception that ``line`` ends a traceback with, or that it names by itself; None for any other line."""
         text = line.message.strip()
         self._open = {who: last for who, last in self._open.items() if line.number <= last}
-        if "Traceback (most recent call last)" in text:
+        if BEGIN in text:
             self._open[line.who] = line.number + _PATIENCE
             return None
         if line.who in self._open and not line.message.startswith(_INSIDE) and _LAST_LINE.match(text):

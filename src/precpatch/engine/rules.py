@@ -22,6 +22,8 @@ SAFETIES = ("safe", "unsafe", "report", "keep")
 SEVERITIES = ("error", "warning", "info")
 _TEXT_FIELDS = ("language", "kind", "value", "spelling", "role", "key", "key_path", "callee", "scope", "path")
 _MAX_GLOB = 100
+_MAX_NUMBER = 1000
+_MAX_SHOWN_NUMBER = 10**15
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +159,18 @@ def read_rule(path: Path) -> Rule:
     Raises:
         UserError: with the file, the line where known, and what is wrong.
     """
+    try:
+        return _Builder(path).rule(_load(path))
+    except (ValueError, OverflowError):  # such as more digits than Python reads or writes, or the 31st of February
+        raise UserError(f"{path}: holds a number or a date that cannot be read") from None
+
+
+def _load(path: Path) -> Any:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        data = yaml.load(path.read_bytes(), Loader=loader)  # noqa: S506 (a safe loader)
+        return yaml.load(path.read_bytes(), Loader=loader)  # noqa: S506 (a safe loader)
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
     except yaml.MarkedYAMLError as error:
@@ -169,7 +178,6 @@ def read_rule(path: Path) -> Rule:
         raise UserError(f"{path}:{line}: not YAML: {error.problem}") from None
     except (yaml.YAMLError, RecursionError) as error:
         raise UserError(f"{path}: not YAML: {str(error).splitlines()[0]}") from None
-    return _Builder(path).rule(data)
 
 
 class _Builder:
@@ -297,6 +305,8 @@ class _Builder:
     def _integer(self, data: Any, name: str) -> int:
         if not isinstance(data, int) or isinstance(data, bool):
             raise self.fail(f"field '{name}' must be a whole number, not {_kind(data)}")
+        if not 0 <= data <= _MAX_NUMBER:
+            raise self.fail(f"field '{name}' must be from 0 to {_MAX_NUMBER}, not {_kind(data)}")
         return data
 
     def _boolean(self, data: Any, name: str) -> bool:
@@ -315,4 +325,8 @@ _REQUIRED = ("id", "name", "what", "why", "safety", "match", "then")
 
 def _kind(data: Any) -> str:
     names = {dict: "a mapping", list: "a list", str: "text", bool: "true or false", type(None): "nothing"}
-    return names.get(type(data), f"{data!r}")
+    if type(data) in names:
+        return names[type(data)]
+    if isinstance(data, int) and abs(data) > _MAX_SHOWN_NUMBER:  # Python may even refuse to write it out
+        return "a number of that size"
+    return f"{data!r}"

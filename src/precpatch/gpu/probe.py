@@ -1,5 +1,6 @@
-"""Reads the GPUs of the host: through the CUDA driver, else nvidia-smi; torch is asked for its own answer on bf16.
+"""Reads the GPUs of the host: through nvidia-smi, or the CUDA driver where that is not there or may not be exact.
 
+torch is only asked for its own answer on bf16.
 Each way runs in a process of its own. None makes a CUDA context or takes GPU memory, and nothing stays loaded here.
 """
 
@@ -34,8 +35,9 @@ from precpatch.gpu.nvidia_smi import (
 from precpatch.gpu.target import Target, make_target
 from precpatch.gpu.visible import VARIABLE, hides_everything, names_mig, uses_indices, visible
 
-# torch is no way of "auto": it imports in seconds, and sees no GPU that the driver does not show.
-WAYS = ("driver", "nvidia-smi")
+# The ways of "auto". Measured on an H200: nvidia-smi costs 0.03 s of CPU, and cuInit of the driver 0.2 s. torch is none
+# of them: it imports in seconds, and sees no GPU that the driver does not show.
+WAYS = ("nvidia-smi", "driver")
 VIA_CHOICES = ("auto", *WAYS, "torch")
 
 _TIMEOUT_SECONDS = {"torch": 120.0, "driver": 30.0, "nvidia-smi": 30.0}
@@ -152,11 +154,17 @@ def read_host(via: str, host: Host) -> Probe:
     if hides_everything(value):
         raise NoGpuError(f"{VARIABLE}={value!r} hides every GPU (unset it)")
     failures: dict[str, ProbeError] = {}
+    found = None
     for way in WAYS if via == "auto" else (via,):
         try:
-            return _PROBES[way](host)
+            found = _PROBES[way](host)
         except ProbeError as error:
             failures[way] = error
+            continue
+        if way == via or _is_exact(found, value):
+            return found
+    if found is not None:
+        return found
     reasons = [f"{way}: {error}" for way, error in failures.items()]
     hidden = "" if value is None else f"; {VARIABLE} is {value!r}"
     without_gpu = all(isinstance(error, NoGpuError) for error in failures.values())
@@ -164,8 +172,16 @@ def read_host(via: str, host: Host) -> Probe:
     raise kind(f"no GPU could be read ({'; '.join(reasons)}{hidden})")
 
 
+def _is_exact(found: Probe, visible_devices: str | None) -> bool:
+    """False where the driver may know better than nvidia-smi: order of cards, MIG, a capability that was looked up."""
+    if found.via == "driver":
+        return True
+    measured = all(gpu.source == "nvidia-smi" and gpu.shared_memory_per_block_optin for gpu in found.gpus)
+    return measured and not found.notes and not names_mig(visible_devices)
+
+
 def commands_of(via: str) -> list[list[str]]:
-    """The commands that ``read_host`` may run by the way ``via``, torch left out, in the order it runs them."""
+    """The commands that ``read_host`` may run by the way ``via``, torch left out; that of the driver comes first."""
     ways = WAYS if via == "auto" else (via,)
     driver = [_driver_command()] if "driver" in ways else []
     queries = (QUERY, OLD_QUERY, LIST) if "nvidia-smi" in ways else ()

@@ -33,13 +33,13 @@ else:
 
 FOLDER = ".precpatch"
 
-WRITING, DONE = "writing", "done"
+WRITING, DONE, REVERTING = "writing", "done", "reverting"
 
 _VERSION = 1
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _ID = re.compile(r"[0-9a-f]{16}")
 _JOURNAL_NAME = re.compile(r"\d{6}\.json")
-_PRIVATE_FOLDERS = (".git", ".hg", ".svn", FOLDER)
+PRIVATE_FOLDERS = (".git", ".hg", ".svn", FOLDER)
 # The bytes of a file are for its owner alone, as the file may be; the rest is as open as the user's umask has it.
 _PRIVATE, _SHARED = 0o600, 0o666
 _FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -68,7 +68,8 @@ class Journal:
     Attributes:
         name: its file under ``journals``; names sort in the order of the applies.
         id: random, part of the name of every temporary file of this apply.
-        status: "writing" until every file is in place, then "done".
+        status: "writing" until every file is in place, then "done"; "reverting" from the start of a revert until the
+            journal is dropped at its end.
         entries: the files, in the order they are written.
     """
 
@@ -85,6 +86,10 @@ class Journal:
         """The same journal once every file is in place."""
         return replace(self, status=DONE)
 
+    def reverting(self) -> Journal:
+        """The same journal once a revert of it has begun."""
+        return replace(self, status=REVERTING)
+
 
 class Store:
     """The folder ``.precpatch`` of one root. All but ``exists`` is for the holder of the lock."""
@@ -99,6 +104,13 @@ class Store:
     def exists(self) -> bool:
         """Whether an apply has left anything here."""
         return os.path.lexists(self.folder)
+
+    def may_hold_journals(self) -> bool:
+        """Whether an apply is recorded here, or something is in the way that has to be looked at; takes no lock."""
+        try:
+            return bool(_names(self._journals, _JOURNAL_NAME))
+        except (OSError, UserError):
+            return True
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -261,7 +273,7 @@ def check_relative(path: str) -> None:
     foreign = os.sep != "/" and (os.sep in path or ":" in path)
     if foreign or "\0" in path or not {"", ".", ".."}.isdisjoint(parts) or not _is_encodable(path):
         raise UserError(f"{path!r}: not a plain path below the root; nothing is written there")
-    if any(_bare(part) in _PRIVATE_FOLDERS for part in parts):
+    if any(_bare(part) in PRIVATE_FOLDERS for part in parts):
         raise UserError(f"{path!r}: is inside a repository's or precpatch's own folder; nothing is written there")
 
 
@@ -314,7 +326,7 @@ def _journal(name: str, record: object) -> Journal:
     if not isinstance(record, dict) or record.get("version") != _VERSION:
         raise ValueError("written by another version of precpatch")
     ident, status, files = record.get("id"), record.get("status"), record.get("files")
-    if not (isinstance(ident, str) and _ID.fullmatch(ident)) or status not in (WRITING, DONE):
+    if not (isinstance(ident, str) and _ID.fullmatch(ident)) or status not in (WRITING, DONE, REVERTING):
         raise ValueError("no id or no known status")
     if not isinstance(files, list) or not files:
         raise ValueError("no list of files")

@@ -11,17 +11,21 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
 import stat
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 from precpatch.errors import UserError
 from precpatch.notes import FileNote
 from precpatch.patch.edits import FilePatch, PatchSet, sha256_of
 from precpatch.patch.journal import (
+    DONE,
+    REVERTING,
     WRITING,
     Entry,
     Journal,
@@ -33,6 +37,9 @@ from precpatch.patch.journal import (
 
 _NAMED_AT_MOST = 10
 _MODE_OF_A_NEW_FILE = 0o644
+_ENDED = {WRITING: "an interrupted apply was rolled back", REVERTING: "an interrupted revert was finished"}
+"""Status of a journal that is undone -> what that was."""
+
 _NO_HARD_LINKS = (errno.EPERM, errno.EACCES, errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
@@ -55,10 +62,12 @@ class Reverted:
 
     Attributes:
         files: the files whose earlier bytes were put back, or that were removed again, ordered by path.
+        removed: those of them that an apply had added and that are gone again.
         notes: what a person should know.
     """
 
     files: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
     notes: tuple[FileNote, ...] = ()
 
 
@@ -80,8 +89,8 @@ def apply(root: Path, patches: PatchSet) -> Applied:
 
     A read-only file is left as it is and noted; so is a file to add to a read-only folder. A file that has other
     hard links becomes a file of its own, so that nothing outside the tree changes, and is noted. A link to a file
-    of the tree stays a link. An interrupted apply is rolled back first; where that changes a file the plan is out
-    of date, and refused. An empty ``patches`` writes nothing at all.
+    of the tree stays a link. An interrupted apply is rolled back first, and an interrupted revert finished; where
+    that changes a file the plan is out of date, and refused. An empty ``patches`` writes nothing at all.
 
     Raises:
         UserError: a file has changed since ``patches`` was made, something stands where a file is to be added, a
@@ -96,7 +105,8 @@ def apply(root: Path, patches: PatchSet) -> Applied:
     with _system_errors_named(root), store.locked():
         rolled_back = _recover(store)
         if rolled_back.files:
-            raise UserError(f"{root}: an interrupted apply was rolled back first, which outdates the plan; run again")
+            what = "; ".join(note.message for note in rolled_back.notes)
+            raise UserError(f"{root}: {what} first, which outdates the plan; run again")
         writes = _checked(root, writable)
         side_effects = tuple(_side_effects(root, writes))
         _write_all(store, writes)
@@ -105,6 +115,8 @@ def apply(root: Path, patches: PatchSet) -> Applied:
 
 def revert(root: Path, *, all: bool = False, force: bool = False) -> Reverted:  # noqa: A002  (the option's name)
     """Put back the bytes from before the newest apply under ``root``, and remove the files that it added.
+
+    After an interrupted apply or revert this ends that, and goes no further back unless ``all`` is asked for.
 
     Args:
         root: the folder that was patched.
@@ -125,11 +137,13 @@ def revert(root: Path, *, all: bool = False, force: bool = False) -> Reverted:  
         journals = store.journals()[::-1]
         if not journals:
             raise nothing
-        return _undo(store, journals if all else journals[:1], force)
+        return _undo(store, journals if all else _interrupted(journals) or journals[:1], force)
 
 
 def recover(root: Path) -> Reverted:
-    """Roll back an apply that was interrupted under ``root``, if there is one; call it before reading the tree.
+    """Roll back an apply, or finish a revert, that was interrupted under ``root``; call it before reading the tree.
+
+    The notes of the outcome say which of them it was.
 
     Raises:
         UserError: a file of it was changed since, the journal is damaged, or another process is writing.
@@ -351,26 +365,44 @@ def _roll_back(store: Store, journal: Journal, writes: Sequence[_Write]) -> None
 
 
 def _recover(store: Store) -> Reverted:
-    unfinished = [journal for journal in store.journals()[-1:] if journal.status == WRITING]
+    unfinished = _interrupted(store.journals()[::-1])
     return _undo(store, unfinished, force=False) if unfinished else Reverted()
 
 
+def _interrupted(journals: Sequence[Journal]) -> Sequence[Journal]:
+    """The first of ``journals``, which are given newest first, that an interrupted run has left unfinished."""
+    return list(takewhile(lambda journal: journal.status != DONE, journals))
+
+
 def _undo(store: Store, journals: Sequence[Journal], force: bool) -> Reverted:
-    """Undo ``journals``, newest first. Each is whole before the next, so this can be killed and run again."""
+    """Undo ``journals``, newest first, and all of them even if this is killed and ``_recover`` has to go on.
+
+    Each is marked before the first file changes, and is dropped when all of its files are back.
+    """
     _check_undo(store, journals, force)
-    restored: set[str] = set()
-    notes = []
     for journal in journals:
-        _remove_temps(store.root, journal)
-        for index, entry in enumerate(journal.entries):
-            if _digest(store.root / entry.path) != entry.before:
-                data = None if entry.before is None else store.blob(entry.before)
-                _restore(store.root, journal, index, data)
-                restored.add(entry.path)
+        if journal.status == DONE:
+            store.save(journal.reverting())
+    is_removed: dict[str, bool] = {}
+    for journal in journals:
+        is_removed.update((path, data is None) for path, data in _undo_one(store, journal))
         store.drop(journal)
-        if journal.status == WRITING:
-            notes.append(FileNote(".", "an interrupted apply was rolled back"))
-    return Reverted(tuple(sorted(restored)), tuple(notes))
+    notes = {_ENDED[journal.status]: None for journal in journals if journal.status in _ENDED}
+    return Reverted(
+        files=tuple(sorted(is_removed)),
+        removed=tuple(sorted(path for path, removed in is_removed.items() if removed)),
+        notes=tuple(FileNote(".", message) for message in notes),
+    )
+
+
+def _undo_one(store: Store, journal: Journal) -> Iterator[tuple[str, bytes | None]]:
+    """Undo ``journal``; yields each file that this changed, with the bytes put back, None for one that is removed."""
+    _remove_temps(store.root, journal)
+    for index, entry in enumerate(journal.entries):
+        if _digest(store.root / entry.path) != entry.before:
+            data = None if entry.before is None else store.blob(entry.before)
+            _restore(store.root, journal, index, data)
+            yield entry.path, data
 
 
 def _check_undo(store: Store, journals: Sequence[Journal], force: bool) -> None:
@@ -389,7 +421,8 @@ def _check_undo(store: Store, journals: Sequence[Journal], force: bool) -> None:
         digests[entry.path] = entry.before
     if changed and not force:
         names = _named(sorted(changed))
-        raise UserError(f"changed since the apply, so nothing was reverted: {names}; use --force to lose those changes")
+        command = shlex.join(["precpatch", "revert", "--force", str(store.root)])
+        raise UserError(f"changed since the apply, so nothing was reverted: {names}; `{command}` loses those changes")
 
 
 def _own_file(root: Path, entry: Entry) -> Path:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from precpatch.engine.finding import REPORT, REWRITE
-from precpatch.patch.transaction import Applied
+from precpatch.patch.transaction import Applied, Reverted
 from precpatch.plan import Plan
 from precpatch.report.line import Line, line, plural, visible
 from precpatch.report.text import added_lines, finding_lines, headline, note_lines
@@ -27,6 +27,32 @@ def applied_lines(plan: Plan, applied: Applied, undo: str) -> Iterator[Line]:
     yield line((_summary(plan, applied), "bold"))
     if applied.files:
         yield line("Run `", (undo, "bold"), "` to take it back.")
+
+
+def recovered_lines(recovered: Reverted) -> Iterator[Line]:
+    """What was mended first after a run that was interrupted; nothing where there was none."""
+    for note in recovered.notes:
+        files = f", which changed {plural(len(recovered.files), 'file')}" if recovered.files else ""
+        yield line((f"First, {note.message}{files}.", "bold"))
+    if recovered.notes:
+        yield line()
+
+
+def reverted_lines(reverted: Reverted) -> Iterator[Line]:
+    """What a revert did: the files put back and those removed again."""
+    for path in reverted.files:
+        yield line(f"  {visible(path)}", ("  removed" if path in reverted.removed else "", "dim"))
+    yield from note_lines("Please note", reverted.notes)
+    yield line((_revert_summary(reverted), "bold"))
+
+
+def _revert_summary(reverted: Reverted) -> str:
+    removed = len(reverted.removed)
+    restored = len(reverted.files) - removed
+    parts = [f"Restored {plural(restored, 'file')}."] if restored else []
+    if removed:
+        parts.append(f"Removed {plural(removed, 'added file')}.")
+    return " ".join(parts) or "Every file was as before the apply already."
 
 
 def _changed(plan: Plan, applied: Applied) -> Iterator[Line]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.text import Text
+
+_SENTENCE = re.compile(r'(?:"[^"]*"|[^"])*?(?<!\.)(?<!\be\.g)(?<!\bi\.e)(?<!\betc)(?<!\bvs)\.(?=\s|$)')
 
 Line = tuple[tuple[str, str], ...]
 """Pieces of one line: text and the name of a rich style, "" for none."""
@@ -22,6 +25,13 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of ``text`` on one line; a stop inside double quotes, an ellipsis or "e.g." ends none."""
+    joined = " ".join(text.split())
+    found = _SENTENCE.match(joined)
+    return found.group() if found else joined.rstrip(".") + "."
 
 
 def shorten(text: str, width: int = 60) -> str:

@@ -1,0 +1,1 @@
+"""Run a command and stop or record at the first operation that the target cannot do."""

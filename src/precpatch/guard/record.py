@@ -1,0 +1,163 @@
+"""What the processes of a guarded command wrote down, put together: sites, processes and totals."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from precpatch.guard.handled import is_handled
+
+
+class Frame(NamedTuple):
+    """A line that ran: file, line and function."""
+
+    path: str
+    line: int
+    function: str
+
+
+@dataclass
+class Site:
+    """One place in the program that trips.
+
+    Attributes:
+        frame: the innermost frame outside torch; None for a backward pass that has no Python frame.
+        caller: the innermost frame of the user's own code, where ``frame`` belongs to another package.
+        compiled: where a function was handed to ``torch.compile``, for a call of it.
+        stack: the frames of the first trip, innermost first.
+        kinds, phases, operators, dtypes: how often each occurred.
+        programs: the processes in which it trips.
+    """
+
+    frame: Frame | None
+    caller: Frame | None
+    compiled: Frame | None
+    stack: tuple[Frame, ...]
+    kinds: Counter[str] = field(default_factory=Counter)
+    phases: Counter[str] = field(default_factory=Counter)
+    operators: Counter[str] = field(default_factory=Counter)
+    dtypes: Counter[str] = field(default_factory=Counter)
+    processes: set[str] = field(default_factory=set)
+
+    @property
+    def count(self) -> int:
+        """The number of trips."""
+        return self.kinds.total()
+
+    @property
+    def own(self) -> Frame | None:
+        """The user's line where there is one, else the innermost frame."""
+        return self.caller or self.frame
+
+    @property
+    def is_handled_import(self) -> bool:
+        """It imports a package that is missing, and the program is written for that."""
+        return "import" in self.kinds and is_handled(self.stack)
+
+    def add(self, row: dict[str, Any], count: int, process: str) -> None:
+        """Add the trips of one row."""
+        self.kinds[row["kind"]] += count
+        self.operators[row["operator"]] += count
+        self.processes.add(process)
+        if row["kind"] != "import":
+            self.phases[row["phase"]] += count
+        if row["dtype"]:
+            self.dtypes[row["dtype"]] += count
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process of the guarded command.
+
+    Attributes:
+        program: the name of its script.
+        torch: the version of torch that it imported, None for none.
+        operators: how many operators were looked at.
+        loads: how many views and up-casts of forbidden tensors were let through.
+    """
+
+    pid: int
+    program: str
+    torch: str | None
+    operators: int
+    loads: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """Everything that one guarded run left.
+
+    Attributes:
+        sites: what trips, in the order of the first time.
+        handled: imports of missing packages that the program expects to fail; no trips.
+        processes: the processes that imported torch or tripped.
+    """
+
+    sites: tuple[Site, ...]
+    handled: tuple[Site, ...]
+    processes: tuple[Process, ...]
+
+    @property
+    def trips(self) -> int:
+        """The number of trips of all processes."""
+        return sum(site.count for site in self.sites)
+
+
+def read_record(folder: Path) -> Record:
+    """Put the journals in ``folder`` together; the last row of a killed process may be cut."""
+    processes: list[Process] = []
+    found: list[tuple[dict[str, Any], int, str]] = []
+    for path in sorted(folder.glob("*.rows")):
+        rows = list(_rows(path))
+        if not rows:
+            continue
+        head, *trips = rows
+        totals = _totals(path.with_suffix(".counts"))
+        processes.append(Process(**head, operators=totals["operators"], loads=totals["loads"]))
+        counts = totals["counts"] + [1] * (len(trips) - len(totals["counts"]))
+        found += [(row, max(count, 1), path.stem) for row, count in zip(trips, counts, strict=False)]
+    sites = _group(sorted(found, key=lambda each: float(each[0]["time"])))
+    handled = [site for site in sites if site.is_handled_import]
+    return Record(
+        sites=tuple(site for site in sites if site not in handled),
+        handled=tuple(handled),
+        processes=tuple(processes),
+    )
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    for text in path.read_text().splitlines():
+        try:
+            yield json.loads(text)
+        except ValueError:
+            return
+
+
+def _totals(path: Path) -> dict[str, Any]:
+    """The counts that a process wrote last; none where it was killed before it wrote any."""
+    try:
+        totals: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {"counts": [], "operators": 0, "loads": 0}
+    return totals
+
+
+def _group(found: list[tuple[dict[str, Any], int, str]]) -> list[Site]:
+    """One Site for all trips of the same line, called from the same line."""
+    sites: dict[tuple[Any, ...], Site] = {}
+    for row, count, process in found:
+        frame, caller, compiled = (_frame(row[name]) for name in ("site", "caller", "compiled"))
+        about = row["kind"] if row["kind"] in ("import", "kernel") else "dtype"
+        key = (frame, caller, compiled, about)
+        if key not in sites:
+            sites[key] = Site(frame, caller, compiled, tuple(Frame(*each) for each in row["stack"]))
+        sites[key].add(row, count, process)
+    return list(sites.values())
+
+
+def _frame(row: list[Any] | None) -> Frame | None:
+    return Frame(*row) if row else None
