@@ -289,3 +289,12 @@ class TestHealth:
 
     def test_a_progress_bar_that_repeats_itself(self) -> None:
         assert self.found(*["10%|# | 1/10 [00:01, loss=0.5]"] * 30) == []
+
+    def test_a_stand_still_after_very_many_steps(self) -> None:
+        moving = [f"step:{step} - train/loss:0.{step + 10**6}" for step in range(30_000)]
+        still = [f"step:{step} - train/loss:0.5" for step in range(30_000, 33_000)]
+        ((kind, metric, _, step, count),) = self.found(*moving, *still, size=8192)
+        assert (kind, metric) == ("constant-loss", "train/loss")
+        assert step is not None
+        assert 30_000 <= step < 31_500
+        assert count == 33_000 - step

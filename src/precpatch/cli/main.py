@@ -66,8 +66,9 @@ def main(
 ) -> None:
     """Fit a verl checkout to GPUs without native bfloat16 or FlashAttention-2.
 
-    precpatch finds every place in Python and YAML that speaks of precision or
-    attention, decides by the role each one plays, and shows or makes the change.
+    precpatch finds every place in Python, YAML, shell, JSON and notebooks that
+    speaks of precision or attention, decides by the role each one plays, and
+    shows or makes the change.
 
     Examples:
       precpatch scan verl --target p40     what would change, and what needs you

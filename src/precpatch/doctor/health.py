@@ -39,6 +39,8 @@ _LOSS_VALUE = re.compile(rb"loss['\"]?: ?(?:np\.float\d\d\()?([^\s,})]+)")
 
 # With so many values at most, a block is read line by line.
 _FEW = 100
+# So many blocks with more of them are all looked at, and one in so many afterwards.
+_ALL, _EVERY = 64, 4
 
 # Part losses that are 0 for a whole run where they are switched off; a main loss of 0 is a sign.
 _MAIN_LOSSES = frozenset(
@@ -114,19 +116,28 @@ class _LossWatch:
     """Finds a loss that does not change.
 
     Values are compared one by one where they are few. In a block with many, that is done only if some value occurs
-    often; a run of equal ones that began in the block before, or that ends in the one behind, is followed there.
+    often; a run of equal ones that began in the block before, or that ends in the one behind, is followed there. After
+    tens of thousands of steps only some blocks are looked at, until a value repeats itself.
     """
 
     _runs: dict[str, _Run] = field(default_factory=dict)
     _longest: dict[str, _Run] = field(default_factory=dict)
     _before: tuple[bytes, int] = (b"", 1)
     _following: bool = False
+    # Blocks in a row that hold many values, none of them often.
+    _varied: int = 0
 
     def block(self, text: bytes, number: int) -> None:
+        if self._varied > _ALL and self._varied % _EVERY:
+            self._varied += 1
+            self._before = (b"", 1)
+            return
         values = _LOSS_VALUE.findall(text)
         if not values:
             return
-        if len(values) <= _FEW or _repeats(values):
+        repeated = len(values) <= _FEW or _repeats(values)
+        self._varied = 0 if repeated else self._varied + 1
+        if repeated:
             if not self._following:
                 self._runs.clear()
                 self._feed([*_loss_lines(*self._before)][-CONSTANT_STEPS:])

@@ -46,19 +46,17 @@ def read_blocks(stream: IO[bytes], size: int = BLOCK) -> Iterator[bytes]:
     """The bytes of ``stream`` in order, cut after a newline; only a line longer than ``size`` is cut inside."""
     rest = b""
     while data := stream.read(size):
-        text = rest + data
-        cut = text.rfind(b"\n") + 1 or _cut_inside(text, size)
+        line = b"" if data.endswith(b"\n") else stream.readline(size)
+        text = b"".join((rest, data, line))
+        cut = _cut_inside(text) if len(line) == size and not line.endswith(b"\n") else len(text)
         rest = text[cut:]
-        if cut:
-            yield text[:cut]
+        yield text[:cut]
     if rest:
         yield rest
 
 
-def _cut_inside(text: bytes, size: int) -> int:
-    """Where to cut a piece without a newline: not yet while it is short, else where a progress bar or a word ends."""
-    if len(text) < size:
-        return 0
+def _cut_inside(text: bytes) -> int:
+    """Where to cut a line that is too long: where a progress bar or a word ends."""
     return max(text.rfind(b"\r"), text.rfind(b" ", len(text) // 2)) + 1 or len(text)
 
 

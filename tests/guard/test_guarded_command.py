@@ -1,0 +1,127 @@
+"""The guard around commands without torch: imports, exit codes, signals, the environment."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+IMPORTS = """
+    import importlib.util
+    from contextlib import suppress
+
+    def wanted():
+        import flash_attn.bert_padding
+
+    def optional():
+        try:
+            from flash_attn import flash_attn_func
+        except ImportError as error:
+            return str(error)
+
+    def suppressed():
+        with suppress(ModuleNotFoundError):
+            import mine
+
+    print(importlib.util.find_spec("flash_attn"), optional())
+    suppressed()
+    try:
+        wanted()
+    except KeyError:
+        pass
+"""
+
+
+@pytest.fixture
+def packages(tmp_path: Path) -> None:
+    """Packages that are there, and would be blocked."""
+    for name in "flash_attn", "mine":
+        (tmp_path / f"{name}.py").write_text("flash_attn_func = print\n")
+
+
+@pytest.mark.usefixtures("packages")
+def test_a_blocked_import_is_absent_and_trips_where_the_program_needs_it(guard: Callable[..., object]) -> None:
+    done = guard(IMPORTS, "--target", "p40", "--block", "mine, other")
+    assert done.out == "None No module named 'flash_attn' (blocked by precpatch guard)\n"
+    assert "ModuleNotFoundError: No module named 'flash_attn" in done.err
+    (site,) = done.report["sites"]
+    assert (site["function"], site["operators"], site["kinds"]) == ("wanted", {"import flash_attn": 1}, {"import": 1})
+    assert [site["function"] for site in done.report["handled_imports"]] == ["optional", "suppressed"]
+    assert done.report["blocked"] == ["flash_attn", "vllm", "sglang", "mine", "other"]
+    assert done.code == 1
+
+
+@pytest.mark.usefixtures("packages")
+def test_an_allowed_import_works(guard: Callable[..., object]) -> None:
+    done = guard("import flash_attn", "--target", "p40", "--allow", "flash_attn")
+    assert (done.code, done.report["sites"]) == (0, [])
+
+
+def test_output_and_exit_code_are_the_commands_own(guard: Callable[..., object]) -> None:
+    done = guard("import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)", "--target", "p40")
+    assert (done.code, done.out, done.err) == (7, "out\n", "err\n")
+    assert done.report["exit_code"] == 7
+
+
+def test_nothing_is_imported_for_a_process_without_torch(guard: Callable[..., object]) -> None:
+    done = guard("import sys; print('torch' in sys.modules)", "--target", "p40")
+    assert done.out == "False\n"
+    assert done.report["processes"] == []
+
+
+def test_a_sitecustomize_of_the_user_still_runs(
+    guard: Callable[..., object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.MARK = __name__, __file__")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = guard("import sitecustomize; print(MARK[0], MARK[1] == sitecustomize.__file__)", "--target", "p40")
+    assert done.out == "sitecustomize True\n"
+
+
+def test_a_target_that_has_everything_is_left_alone(guard: Callable[..., object]) -> None:
+    done = guard("import os; print('PRECPATCH_GUARD' in os.environ)", "--target", "h100")
+    assert (done.code, done.out, done.report["forbidden"]) == (0, "False\n", [])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--target", "p40", "--", "no-such-command"], "no-such-command: command not found"),
+        (["--target", "p40", "--mode", "stop", "--", "true"], "'stop' is not one of record, raise"),
+        (["--target", "p40", "--forbid", "bf16", "--", "true"], "'bf16' is not one of bfloat16, float16"),
+        (["--target", "p40", "--checkout", "nowhere", "--", "true"], "nowhere"),
+        (["--target", "cpu", "--pretend", "--", "true"], "--pretend needs a target with a compute capability"),
+        (["--target", "p40"], "COMMAND"),
+    ],
+)
+def test_a_wrong_request_is_one_line(options: list[str], told: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "precpatch", "guard", *options],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert told in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_a_signal_is_passed_on_and_its_number_comes_back(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    script = f"import pathlib, time; pathlib.Path({str(ready)!r}).touch(); time.sleep(60)"
+    line = [sys.executable, "-m", "precpatch", "guard", "--target", "p40", "--", sys.executable, "-c", script]
+    with subprocess.Popen(line, cwd=tmp_path, stderr=subprocess.PIPE, env=os.environ) as process:
+        while not ready.exists():
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        _, report = process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert b"No trips; no process imported torch under the guard, so no operator was looked at" in report
