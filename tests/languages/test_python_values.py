@@ -311,6 +311,11 @@ def test_a_default_stays_where_its_check_cannot_grow() -> None:
     assert reported(frozen) == ["value-not-allowed"]
 
 
+def test_a_membership_check_in_a_function_grows_with_its_default() -> None:
+    code = "def f(dtype='bf16'):\n    if dtype not in ('bf16', 'fp16'):\n        raise ValueError\n"
+    assert patched(code) == code.replace("dtype='bf16'", "dtype='fp32'").replace("'fp16')", "'fp16', 'fp32')")
+
+
 def test_an_imported_dtype_follows_its_uses() -> None:
     code = "from torch import nn, bfloat16\nok = d == bfloat16\nx = y.to(bfloat16)\n"
     assert patched(code) == "from torch import nn, bfloat16, float32\nok = d == bfloat16\nx = y.to(float32)\n"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from precpatch.languages.python import kernels
-from precpatch.languages.python.guards import guards_around, is_other_device, values_in
+from precpatch.languages.python.guards import guards_around, is_other_device, names_known_to, values_in
 from precpatch.languages.python.names import DTYPE_ATTRIBUTES, Names
 from precpatch.languages.python.roles import Climb, Role
 from precpatch.languages.python.tree import Ancestors, Tree, dotted, last_name, string
@@ -227,7 +227,7 @@ class Finder:
         if known and role.allowed is None and role.facts & {"asks-bf16", "asks-flash-attention", "converter-else"}:
             role.allowed = tuple(sorted(known))
         if "parameter-default" in role.facts and isinstance(found.node, ast.Constant) and role.allowed is None:
-            role.allowed = self._names_the_function_knows(found)
+            role.allowed = names_known_to(found.ancestors[-2], role.key, self.lists)
         if any(map(_promises_bf16, found.ancestors)) or _NAMED_BF16.search(PurePosixPath(self.source.path).stem):
             role.facts.add("promised")
         if _is_operand_of_bf16_kernel(found):
@@ -239,31 +239,6 @@ class Finder:
             role.facts.add("check")
         if len(known) > 1:
             role.facts.add("dispatch")
-
-    def _names_the_function_knows(self, found: Found) -> tuple[str, ...] | None:
-        """For a default of a parameter: the names that the function compares it with, where it raises for others."""
-        function = found.ancestors[-2] if len(found.ancestors) > 1 else None
-        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return None
-        known: set[str] = set()
-        refuses = False
-        for node in ast.walk(function):
-            refuses |= isinstance(node, ast.Raise)
-            if isinstance(node, ast.Compare) and last_name(node.left) == found.role.key:
-                known = known.union(*(values_in(side, self.lists) for side in node.comparators))
-            elif isinstance(node, ast.Subscript) and last_name(node.slice) == found.role.key:
-                refuses |= isinstance(node.value, ast.Dict)
-                keys = node.value.keys if isinstance(node.value, ast.Dict) else []
-                known = known.union(*(values_in(key, self.lists) for key in keys if key is not None))
-            elif isinstance(node, ast.Match) and last_name(node.subject) == found.role.key:
-                patterns = [
-                    each.value
-                    for case in node.cases
-                    for each in ast.walk(case.pattern)
-                    if isinstance(each, ast.MatchValue)
-                ]
-                known = known.union(*(values_in(pattern, self.lists) for pattern in patterns))
-        return tuple(sorted(known)) if known and refuses else None
 
     def _add_check(self, found: Found, test: ast.Compare) -> None:
         """Whether a failing comparison stops the program, and what it accepts."""

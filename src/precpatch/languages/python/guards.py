@@ -236,10 +236,7 @@ def _handled(chain: ast.AST, lists: dict[str, set[str]]) -> set[str]:
 
 
 def _take_case(guards: Guards, case: ast.match_case, lists: dict[str, set[str]]) -> None:
-    values: set[str] = set()
-    for node in ast.walk(case.pattern):
-        if isinstance(node, ast.MatchValue):
-            values |= values_in(node.value, lists)
+    values = _values_of_case(case, lists)
     guards.facts |= _facts_of(values)
     guards.handled |= values
 
@@ -268,6 +265,33 @@ def _statements_before(block: ast.AST, statement: ast.stmt) -> list[ast.stmt]:
         if isinstance(statements, list) and statement in statements:
             return statements[: statements.index(statement)]
     return []
+
+
+def names_known_to(function: ast.AST, parameter: str | None, lists: dict[str, set[str]]) -> tuple[str, ...] | None:
+    """The names that a function compares a parameter with or looks it up by, where it fails for all others.
+
+    A membership test is not among them: a list of allowed names can grow with the default.
+    """
+    known: set[str] = set()
+    fails = False
+    for node in ast.walk(function):
+        fails |= isinstance(node, ast.Raise)
+        if isinstance(node, ast.Compare) and last_name(node.left) == parameter:
+            if isinstance(node.ops[0], (ast.Eq, ast.Is)):
+                known |= values_in(node.comparators[0], lists)
+        elif (
+            isinstance(node, ast.Subscript) and last_name(node.slice) == parameter and isinstance(node.value, ast.Dict)
+        ):
+            fails = True
+            known |= set().union(*(values_in(key, lists) for key in node.value.keys if key is not None))
+        elif isinstance(node, ast.Match) and last_name(node.subject) == parameter:
+            known |= set().union(*(_values_of_case(case, lists) for case in node.cases))
+    return tuple(sorted(known)) if known and fails else None
+
+
+def _values_of_case(case: ast.match_case, lists: dict[str, set[str]]) -> set[str]:
+    patterns = [node.value for node in ast.walk(case.pattern) if isinstance(node, ast.MatchValue)]
+    return set().union(*(values_in(pattern, lists) for pattern in patterns)) if patterns else set()
 
 
 def is_for_other_device(scope: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
