@@ -23,7 +23,7 @@ ANCHORS = (
 )
 """Every line that matters to ``Health.line`` holds one of them, digits and marks aside."""
 
-_NUMBER = r"[+-]?(?:\d[\d.]*(?:[eE][+-]?\d+)?|nan|inf(?:inity)?)\b"
+_NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|nan|inf(?:inity)?)\b"
 _METRIC = re.compile(
     rf"(?<![\w./-])([\w./-]*(?:loss|grad_norm))['\"]?\s?([:=])\s{{0,2}}['\"]?(?:np\.float\d\d\(|tensor\()?({_NUMBER})",
     re.IGNORECASE,
@@ -39,8 +39,8 @@ _LOSS_VALUE = re.compile(rb"loss['\"]?: ?(?:np\.float\d\d\()?([^\s,})]+)")
 
 # With so many values at most, a block is read line by line.
 _FEW = 100
-# So many blocks with more of them are all looked at, and one in so many afterwards.
-_ALL, _EVERY = 64, 4
+# After so many values the watch ends.
+_ENOUGH = 400_000
 
 # Part losses that are 0 for a whole run where they are switched off; a main loss of 0 is a sign.
 _MAIN_LOSSES = frozenset(
@@ -116,28 +116,24 @@ class _LossWatch:
     """Finds a loss that does not change.
 
     Values are compared one by one where they are few. In a block with many, that is done only if some value occurs
-    often; a run of equal ones that began in the block before, or that ends in the one behind, is followed there. After
-    tens of thousands of steps only some blocks are looked at, until a value repeats itself.
+    often; a run of equal ones that began in the block before, or that ends in the one behind, is followed there. A
+    run that has shown some hundred thousand values is not watched any longer.
     """
 
     _runs: dict[str, _Run] = field(default_factory=dict)
     _longest: dict[str, _Run] = field(default_factory=dict)
     _before: tuple[bytes, int] = (b"", 1)
     _following: bool = False
-    # Blocks in a row that hold many values, none of them often.
-    _varied: int = 0
+    _watched: int = 0
 
     def block(self, text: bytes, number: int) -> None:
-        if self._varied > _ALL and self._varied % _EVERY:
-            self._varied += 1
-            self._before = (b"", 1)
+        if self._watched > _ENOUGH:
             return
         values = _LOSS_VALUE.findall(text)
         if not values:
             return
-        repeated = len(values) <= _FEW or _repeats(values)
-        self._varied = 0 if repeated else self._varied + 1
-        if repeated:
+        self._watched += len(values)
+        if len(values) <= _FEW or _repeats(values):
             if not self._following:
                 self._runs.clear()
                 self._feed([*_loss_lines(*self._before)][-CONSTANT_STEPS:])
