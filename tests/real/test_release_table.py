@@ -9,7 +9,10 @@ import pytest
 
 EXPECTED = Path(__file__).with_name("expected.json")
 README = Path(__file__).parents[2] / "README.md"
-HEAD = "| verl | rewritten for p40 | reported | rewritten for v100, float16, sdpa | reported |\n| --- | --- | --- | --- | --- |\n"
+HEAD = (
+    "| verl | rewritten for p40 | reported | rewritten for v100, float16, sdpa | reported |\n"
+    "| --- | --- | --- | --- | --- |\n"
+)
 
 
 def release_table() -> str:
