@@ -1,10 +1,11 @@
-"""What the guard costs: the CPU time of a float32 training step under `precpatch guard`, beside the same step without it.
+"""What the guard costs: CPU time of a float32 training step under `precpatch guard`, beside the same step without it.
 
-    python benchmarks/guard.py [--steps 20] [--runs 3]
+    python benchmarks/guard.py [--steps 60] [--runs 4]
 
-Needs torch (``pip install 'precpatch[torch]'``). Three models on one thread: one so small that a step is all dispatching,
-which is the most the guard can cost, a small and a medium one. Prints milliseconds a step, the best of several runs,
-and their ratio; also what a process that only imports torch costs. A benchmark, not a test: it prints figures and judges none.
+Needs torch (``pip install 'precpatch[torch]'``). Three models on one thread: one so small that a step is nothing but
+dispatching, which is the most that the guard can cost, a small and a medium one. Prints milliseconds a step, the best
+of several runs, and their ratio; also what a process that only imports torch costs. A benchmark, not a test: it prints
+figures and judges none.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ def children_cpu(command: Sequence[str]) -> float:
 def main() -> None:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--runs", type=int, default=4)
     options = parser.parse_args()
     guard = [sys.executable, "-m", "precpatch", "guard", "--target", "p40", "--"]
     train = [sys.executable, "-c", TRAIN, str(options.steps)]

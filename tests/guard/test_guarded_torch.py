@@ -116,6 +116,10 @@ WAYS = """
         return nn.Linear(8, 8, device="meta", dtype=torch.bfloat16)(torch.ones(1, 8, device="meta").bfloat16())
 
 
+    def ask():
+        return torch.cuda._check_bf16_tensor_supported(torch.device("cpu"))
+
+
     def in_thread():
         return torch.ones(2).to(torch.bfloat16)
 
@@ -149,8 +153,10 @@ WAYS = """
 
 
     def main():
-        for work in literal, half, default_dtype, autocast, float32_training, on_meta, call_compiled, other_backend:
+        for work in literal, half, default_dtype, autocast, float32_training, on_meta, ask:
             work()
+        call_compiled()
+        other_backend()
         arithmetic(literal())
         thread = threading.Thread(target=in_thread)
         thread.start()
@@ -171,7 +177,7 @@ WAYS = """
         main()
 """
 
-CLEAN = {"float32_training", "float32_sharded", "checkpoint_in_float32", "on_meta", "other_backend", "half"}
+CLEAN = {"float32_training", "float32_sharded", "checkpoint_in_float32", "on_meta", "ask", "other_backend", "half"}
 
 
 @pytest.fixture(scope="module")
@@ -282,8 +288,7 @@ MODEL = """
 def test_raise_stops_at_the_first_trip_and_names_the_finding(guard: Callable[..., object]) -> None:
     done = guard(MODEL, "--target", "v100", "--mode", "raise", "--checkout", ".")
     assert done.out == "before\n"
-    assert "precpatch guard: aten::_to_copy makes a bfloat16 tensor at " in done.err
-    assert "main.py:12; Tesla V100 cannot" in done.err
+    assert "precpatch guard: aten::_to_copy makes a bfloat16 tensor at main.py:12; Tesla V100 cannot" in done.err
     (site,) = done.report["sites"]
     assert (site["path"], site["line"], site["function"]) == ("main.py", 12, "forward")
     (finding,) = site["mended_by"]["findings"]
@@ -295,7 +300,7 @@ def test_strict_trips_on_loads_and_allow_lets_them_be(guard: Callable[..., objec
     done = guard(MODEL, "--target", "p40", "--strict", "--forbid", "float16", "--allow", "torch.compile,triton")
     assert done.report["forbidden"] == ["bfloat16", "float16"]
     assert {site["function"] for site in done.report["sites"]} == {"load", "forward"}
-    assert done.sites("load")[0]["kinds"] == {"load": 2}
+    assert set(done.sites("load")[0]["kinds"]) == {"load"}
     assert done.out == "before\nafter\n"
 
 

@@ -30,7 +30,7 @@ class Site:
         compiled: where a function was handed to ``torch.compile``, for a call of it.
         stack: the frames of the first trip, innermost first.
         kinds, phases, operators, dtypes: how often each occurred.
-        programs: the processes in which it trips.
+        processes: the processes in which it trips.
     """
 
     frame: Frame | None
@@ -74,6 +74,7 @@ class Process:
     """A process of the guarded command.
 
     Attributes:
+        pid: its number.
         program: the name of its script.
         torch: the version of torch that it imported, None for none.
         operators: how many operators were looked at.

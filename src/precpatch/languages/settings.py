@@ -37,13 +37,14 @@ SWITCH_KEYS = (
 """Keys whose boolean turns a precision or an attention kernel on or off; "a.b" is the key b directly under a."""
 
 NAMED_SWITCHES = {
-    "attention_backend": frozenset({"auto", "flash", "fused", "local", "unfused"}),
+    "attention_backend": frozenset({"auto", "flash", "flashinfer", "fused", "fa2", "fa3", "local", "unfused"}),
+    "attention_backend_override": frozenset({"flash", "fused"}),
     "attn": frozenset({"te"}),
     "attn_type": frozenset({"flex", "flex_flash", "varlen"}),
     "impl_backend": frozenset({"torch", "triton"}),
     "linear": frozenset({"te"}),
     "kv_cache_dtype": frozenset({"fp8", "fp8_e4m3", "fp8_e5m2"}),
-    "moe_implementation": frozenset({"fused"}),
+    "moe_implementation": frozenset({"fused", "fused_quack", "fused_triton"}),
     "quantization": frozenset({"fp8", "nvfp4", "mxfp4", "mxfp8"}),
     "rollout.name": frozenset({"???", "hf", "sglang", "trtllm", "vllm"}),
     "VERL_DISABLE_FLASH_ATTN_CE": frozenset({"0"}),

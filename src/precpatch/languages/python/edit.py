@@ -106,11 +106,12 @@ def replace_module(statement: str, module: str) -> str:
 
     line = cst.ensure_type(cst.parse_statement(statement), cst.SimpleStatementLine)
     imported = cst.ensure_type(line.body[0], cst.ImportFrom)
-    name = cst.parse_expression(module)
+    name = cst.parse_expression(module.lstrip("."))
     if not isinstance(name, (cst.Name, cst.Attribute)):
         raise ValueError(f"not a module: {module!r}")
+    dots = [cst.Dot()] * (len(module) - len(module.lstrip(".")))
     newline = "\r\n" if "\r\n" in statement else "\n"
-    return cst.Module([], default_newline=newline).code_for_node(imported.with_changes(module=name))
+    return cst.Module([], default_newline=newline).code_for_node(imported.with_changes(module=name, relative=dots))
 
 
 def extend_container(expression: str, like: str, new: str) -> str:

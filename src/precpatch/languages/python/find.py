@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from precpatch.languages.python import kernels
@@ -25,6 +26,7 @@ _EMBEDDED = re.compile(
     r"(bfloat16|bf16|flash_attention_[234])\b"
 )
 _NAMED_BF16 = re.compile(r"(?i)(?:^|_)(?:bf16|bfloat16)(?:_|$)")
+_BF16_KERNELS = frozenset({"_grouped_mm", "grouped_mm", "_scaled_grouped_mm"})
 _FLAG = re.compile(r"--(bf16|fp16|tf32|bf16_full_eval|fp16_full_eval|use_flash_attn|use_flash_attention_2)")
 
 METHODS = {"bfloat16": "bfloat16", "half": "float16"}
@@ -232,6 +234,9 @@ class Finder:
             role.facts.add("promised")
         if _is_operand_of_bf16_kernel(found):
             role.facts.add("bf16-operand")
+        if role.name == "value" and self._is_in_its_own_entry(found):
+            role.name = "lookup"
+            role.facts.add("in-call")
         if role.name in {"comparison", "allowed-values"} and role.test is not None:
             self._add_check(found, role.test)
         elif role.name == "allowed-values" and role.container is not None:
@@ -239,6 +244,16 @@ class Finder:
             role.facts.add("check")
         if len(known) > 1:
             role.facts.add("dispatch")
+
+    def _is_in_its_own_entry(self, found: Found) -> bool:
+        """``{torch.bfloat16: Buffer(n, torch.bfloat16)}``: a table entry that is made for its own key."""
+        chain = [*found.ancestors, found.node]
+        for node, child in pairwise(chain):
+            if isinstance(node, ast.Dict) and child in node.values:
+                key = node.keys[node.values.index(child)]
+                if key is not None and values_in(key, self.lists) == {found.value}:
+                    return True
+        return False
 
     def _add_check(self, found: Found, test: ast.Compare) -> None:
         """Whether a failing comparison stops the program, and what it accepts."""
@@ -296,7 +311,7 @@ def _is_operand_of_bf16_kernel(found: Found) -> bool:
             return False
         if isinstance(node, ast.Call) and node is not found.node:
             name = (dotted(node.func) or "").rpartition(".")[2]
-            if _NAMED_BF16.search(name) and name not in METHODS:
+            if name in _BF16_KERNELS or (_NAMED_BF16.search(name) and name not in METHODS):
                 return True
     return False
 

@@ -22,6 +22,8 @@ _BF16_LIST = re.compile(r"(?i)b(rain)?_?float(16)?s?_.*|bf16s?_.*|brain_names")
 _CAPABILITY = re.compile(r"(?i)capability|compute_cap|\bmajor\b|cuda_arch|sm_?version|device_arch")
 _NATIVE_BF16 = (8, 0)
 _BF16_START = re.compile(r"(?i)bf|bfloat")
+_FLASH_ALIASES = frozenset({"fa2", "fa3", "fa4", "flash_attn", "flash_attn_2", "flash_attn_3"})
+_FLASH_FLAG = re.compile(r"(?i)(?:use_|enable_|with_)?flash_?att(?:n|ention)?(?:_?[234])?")
 _PACKING = re.compile(r"(?i)packing|padding_free|remove_padding|ulysses|varlen|sequence_parallel")
 _PERMISSIVE = frozenset({"is_bf16_supported", "is_torch_bf16_gpu_available", "is_bf16_available"})
 _OTHER_DEVICE = re.compile(r"(?i)(^|[^a-z])(npu|ascend|hccl|hpu|hccs|xpu|mlu|musa|mps)([^a-z]|$)")
@@ -129,6 +131,8 @@ def values_in(node: ast.AST, lists: dict[str, set[str]]) -> set[str]:
     if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
         return set().union(*(values_in(element, lists) for element in node.elts)) if node.elts else set()
     text = string(node)
+    if text in _FLASH_ALIASES:
+        return {"flash_attention_2"}
     if text is not None:
         return {text} & ATTENTION_NAMES or ({found[0]} if (found := dtype_of(text)) else set())
     name = dotted(node)
@@ -169,6 +173,8 @@ def _asked_by_name(name: str) -> Asked:
         return Asked({"capability-guard"})
     if _PACKING.search(name):
         return Asked({"asks-packing"})
+    if _FLASH_FLAG.fullmatch(name):
+        return Asked({"asks-flash-flag"})
     return Asked({"other-device"}) if _OTHER_DEVICE.search(name) else Asked()
 
 
@@ -328,4 +334,4 @@ def is_other_device(module: ast.Module, path: str) -> bool:
 
 
 def _device_module(name: str) -> bool:
-    return name.partition(".")[0] in {"torch_npu", "vllm_ascend", "mindspeed", "torch_xla", "habana_frameworks"}
+    return name.partition(".")[0] in {"torch_npu", "vllm_ascend", "mindspeed", "torch_xla", "habana_frameworks", "jax"}

@@ -76,6 +76,8 @@ def _lets_fail(parent: ast.AST, ancestors: Ancestors) -> bool:
     below = ancestors[ancestors.index(parent) + 1 :]
     if below and below[0] not in parent.body:
         return False
+    if all(isinstance(each, ast.Pass) for handler in parent.handlers for each in handler.body):
+        return False  # nothing stands in for the names: the failure only comes later
     caught = {name for handler in parent.handlers for name in _caught(handler)}
     return bool(caught & _IMPORT_ERRORS)
 

@@ -61,13 +61,13 @@ class PaddingHomes:
             return None
         for provider in sorted(self.providers):
             if provider != path and self._package_of(provider) == package and wanted <= self.providers[provider]:
-                return Home(self._module(provider, package))
-        return self._shim(package)
+                return Home(self._module(provider, package, path))
+        return self._shim(package, path)
 
-    def _shim(self, package: PurePosixPath) -> Home:
+    def _shim(self, package: PurePosixPath, path: str) -> Home:
         folder = package / "utils" if f"{package}/utils/__init__.py" in self.files else package
         place = str(folder / f"{_SHIM}.py")
-        return Home(self._module(place, package), NewFile(place, self._shim_source))
+        return Home(self._module(place, package, path), NewFile(place, self._shim_source))
 
     @cached_property
     def _shim_source(self) -> bytes:
@@ -83,8 +83,19 @@ class PaddingHomes:
         return package
 
     @staticmethod
-    def _module(path: str, package: PurePosixPath) -> str:
-        return ".".join(PurePosixPath(path).relative_to(package.parent).with_suffix("").parts)
+    def _module(target: str, package: PurePosixPath, path: str) -> str:
+        """What ``path`` imports ``target`` by: absolute where the package stands at the top, else relative.
+
+        Under another folder, the name that the package is imported by is not known: ``recipe/prime`` may be
+        ``recipe.prime`` or ``prime``.
+        """
+        if package.parent in {PurePosixPath("."), PurePosixPath("src")}:
+            return ".".join(PurePosixPath(target).relative_to(package.parent).with_suffix("").parts)
+        folder = PurePosixPath(path).parent
+        dots = "."
+        while not PurePosixPath(target).is_relative_to(folder):
+            folder, dots = folder.parent, dots + "."
+        return dots + ".".join(PurePosixPath(target).relative_to(folder).with_suffix("").parts)
 
 
 def helpers_of(source: SourceFile) -> frozenset[str]:

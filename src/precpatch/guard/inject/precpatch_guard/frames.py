@@ -42,13 +42,13 @@ class Frames:
     def __init__(self, checkout: str) -> None:
         """``checkout`` is a folder whose files are the user's own, "" for none."""
         self._own = os.path.join(checkout, "") if checkout else ""
-        self._quiet = _PYTHON
+        self._hidden: tuple[str, ...] = ()
         self._started_in = os.getcwd()
         self._groups: dict[str, int] = {}
 
     def hide(self, module: ModuleType) -> None:
         """Treat the files of a package as code that is never a site."""
-        self._quiet += (os.path.join(os.path.dirname(module.__file__ or os.devnull), ""),)
+        self._hidden += (os.path.join(os.path.dirname(module.__file__ or os.devnull), ""),)
         self._groups.clear()
 
     def locate(self, frame: FrameType | None) -> Place:
@@ -79,6 +79,12 @@ class Frames:
             frame = frame.f_back
         return frames
 
+    def shown(self, frame: Frame) -> str:
+        """Path and line of a frame, the path relative to the folder in which the program was started."""
+        start = os.path.join(self._started_in, "")
+        path = frame[0][len(start) :] if frame[0].startswith(start) else frame[0]
+        return f"{path}:{frame[1]}"
+
     def _group(self, path: str) -> int:
         group = self._groups.get(path)
         if group is None:
@@ -90,10 +96,9 @@ class Frames:
             return GUARD
         if self._own and self._absolute((path, 0, ""))[0].startswith(self._own):
             return OWN
-        is_package = any(folder in path for folder in _PACKAGES)
-        if path.startswith("<frozen") or path.startswith(self._quiet[len(_PYTHON) :]):
+        if path.startswith("<frozen") or path.startswith(self._hidden):
             return QUIET
-        if is_package:
+        if any(folder in path for folder in _PACKAGES):
             return LIBRARY
         return QUIET if path.startswith(_PYTHON) else OWN
 

@@ -56,6 +56,6 @@ class Trips:
         if self._settings.stop and kind != IMPORT:
             self.journal.flush()
             where = place.caller or place.site
-            at = f"at {where[0]}:{where[1]}" if where else "in the backward pass"
+            at = f"at {self.frames.shown(where)}" if where else "in the backward pass"
             said = _SAID[kind].format(operator=operator, dtype=dtype)
             raise PrecisionError(f"precpatch guard: {said} {at}; {self._settings.card} cannot")

@@ -20,10 +20,25 @@ def watch(torch: Any, settings: Settings, trips: Trips) -> None:
     trips.journal.watch_torch(str(torch.__version__))
     if settings.pretend:
         pretend(torch, settings.pretend, settings.card)
+    _let_torch_ask(torch)
     dtypes = Dtypes(torch, settings.forbid)
     _watch_threads(torch, _mode_of(torch, _Watch(dtypes, settings.strict, trips)))
     watch_compile(torch, settings.kernels, trips)
     watch_triton(settings.kernels, dtypes, trips)
+
+
+def _let_torch_ask(torch: Any) -> None:
+    """Keep the tensor out of sight with which ``torch.cuda.is_bf16_supported`` tries bfloat16: asking is not using."""
+    ask = getattr(torch.cuda, "_check_bf16_tensor_supported", None)
+    if ask is None:
+        return
+    unseen = importlib.import_module("torch.utils._python_dispatch")._disable_current_modes
+
+    def ask_unseen(device: Any) -> Any:
+        with unseen():
+            return ask(device)
+
+    torch.cuda._check_bf16_tensor_supported = ask_unseen
 
 
 class Dtypes:
