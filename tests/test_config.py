@@ -93,3 +93,19 @@ def test_the_table_in_pyproject_must_be_a_table(tmp_path: Path) -> None:
 def test_a_broken_pyproject_that_says_nothing_of_precpatch_stops_nobody(tmp_path: Path) -> None:
     put(tmp_path, "pyproject.toml", "[project\n")
     assert load_settings(tmp_path, {}) == Settings()
+
+
+def test_the_settings_of_the_checkout_hold_in_its_folders(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "precpatch.toml").write_text('target = "t4"\n')
+    inner = tmp_path / "verl" / "trainer"
+    inner.mkdir(parents=True)
+    assert load_settings(inner, {}).target == "t4"
+    (inner / "precpatch.toml").write_text('target = "p40"\n')
+    assert load_settings(inner, {}).target == "p40"
+
+
+def test_settings_above_the_checkout_do_not_count(tmp_path: Path) -> None:
+    (tmp_path / "precpatch.toml").write_text('target = "t4"\n')
+    (tmp_path / "checkout" / ".git").mkdir(parents=True)
+    assert load_settings(tmp_path / "checkout", {}).target == "auto"

@@ -78,9 +78,23 @@ def check_choice(name: str, value: str, known: Iterable[str]) -> None:
 
 
 def _read_root(root: Path) -> dict[str, Any]:
-    """The settings that ``root`` holds; ``precpatch.toml`` wins over ``pyproject.toml``."""
-    own = root / OWN_FILE
-    return _read_file(own) if own.is_file() else _read_file(root / PROJECT_FILE)
+    """The settings nearest to ``root``: its own, or those of a folder above it in the same git checkout.
+
+    In one folder ``precpatch.toml`` wins over ``pyproject.toml``.
+    """
+    for folder in _up_to_the_checkout(root.resolve()):
+        own = folder / OWN_FILE
+        found = _read_file(own) if own.is_file() else _read_file(folder / PROJECT_FILE)
+        if found or own.is_file():
+            return found
+    return {}
+
+
+def _up_to_the_checkout(folder: Path) -> list[Path]:
+    """The folder and those above it up to the top of its git checkout; the folder alone outside of one."""
+    around = [folder, *folder.parents]
+    top = next((at for at, each in enumerate(around) if (each / ".git").exists()), 0)
+    return around[: top + 1]
 
 
 def _read_file(path: Path, required: bool = False) -> dict[str, Any]:

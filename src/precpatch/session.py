@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from precpatch.config import Settings, check_choice
+from precpatch.config import Settings, did_you_mean
 from precpatch.discover import LEAVES_ROOT, discover
 from precpatch.engine.decide import Policy, decide
 from precpatch.engine.finding import REPORT, REWRITE, Finding, file_report
 from precpatch.engine.groups import settle_groups
 from precpatch.engine.rules import Rule, load_rules
+from precpatch.errors import UserError
 from precpatch.gpu.target import Target
 from precpatch.languages import language_of, languages
 from precpatch.languages.base import Language, ReadError
@@ -23,6 +24,8 @@ from precpatch.notes import FileNote
 from precpatch.patch.edits import Edit, PatchSet
 from precpatch.patch.transaction import not_writable
 from precpatch.plan import Plan
+
+_PADDING = b"flash_attn.bert_padding"
 
 
 def plan(root: Path, paths: Sequence[Path], target: Target, settings: Settings, *, show_text: bool = False) -> Plan:
@@ -40,7 +43,7 @@ def plan(root: Path, paths: Sequence[Path], target: Target, settings: Settings, 
     """
     found = discover(root, paths, settings.include, settings.exclude, suffixes=tuple(languages()))
     originals, errors = _read(root, found.files)
-    policy = Policy(chosen_rules(settings), target, settings.unsafe, _padding_homes(found.files, originals))
+    policy = Policy(chosen_rules(settings), target, settings.unsafe, _padding_homes(root, originals))
     findings: list[Finding] = []
     for path, data in originals.items():
         try:
@@ -73,20 +76,28 @@ def _read(root: Path, files: Sequence[str]) -> tuple[dict[str, bytes], list[File
         except OSError as error:
             errors.append(FileNote(path, f"cannot be read: {error.strerror}"))
             continue
-        if language is not None and (language.mentions(data) or NEEDLE in data):
+        if language is not None and language.mentions(data):
             originals[path] = data
     return originals, errors
 
 
-def _padding_homes(files: Sequence[str], originals: Mapping[str, bytes]) -> PaddingHomes:
-    """Where the padding helpers of flash_attn can come from in this checkout."""
+def _padding_homes(root: Path, originals: Mapping[str, bytes]) -> PaddingHomes | None:
+    """Where the padding helpers of flash_attn can come from: looked up in all of the checkout, whatever was named.
+
+    None where no file needs them, or where ``root`` is itself inside a package, whose name is then not known.
+    """
+    if not any(_PADDING in data for data in originals.values()) or (root / "__init__.py").exists():
+        return None
+    files = [path for path in discover(root).files if path.endswith(".py")]
     candidates: dict[str, SourceFile] = {}
-    for path, data in originals.items():
-        language = language_of(path)
-        if NEEDLE in data and language is not None and language.name == "python":
-            with suppress(ReadError):
+    for path in files:
+        with suppress(ReadError, OSError):
+            data = originals.get(path) or (root / path).read_bytes()
+            language = language_of(path)
+            if NEEDLE in data and language is not None:
                 candidates[path] = language.open(path, data)
-    return PaddingHomes.among(files, candidates)
+    packages = [str(PurePosixPath(path).parent) for path in files if PurePosixPath(path).name == "__init__.py"]
+    return PaddingHomes.among(packages, candidates)
 
 
 def _without_read_only(root: Path, findings: list[Finding], patches: PatchSet) -> list[Finding]:
@@ -120,7 +131,8 @@ def chosen_rules(settings: Settings) -> tuple[Rule, ...]:
     for option in ("select", "ignore"):
         for glob in getattr(settings, option):
             if not any(fnmatchcase(name, glob) for name in names):
-                check_choice(f"--{option}", glob, names)
+                near = did_you_mean(glob, names)
+                raise UserError(f"{option}: no rule is called {glob!r}.{near} `precpatch rules` lists them.")
 
     def is_chosen(rule: Rule) -> bool:
         if any(fnmatchcase(rule.id, glob) for glob in settings.ignore):

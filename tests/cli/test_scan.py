@@ -170,3 +170,11 @@ def test_colours_only_on_a_terminal_and_only_where_wanted(
     assert "\x1b[" not in piped
     assert "\x1b[" in coloured
     assert plain.replace("\r\n", "\n") == piped
+
+
+def test_an_empty_path_is_not_the_current_folder(checkout: Path, precpatch: Run) -> None:
+    """An unset variable in a script must not turn into everything below."""
+    answer = precpatch("apply", "", "--target", "p40")
+    assert answer.code == 2
+    assert "an empty path" in answer.err
+    assert b"torch.bfloat16" in (checkout / "model.py").read_bytes()

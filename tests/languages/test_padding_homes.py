@@ -89,3 +89,36 @@ def test_outside_a_package_a_person_must_look(tmp_path: Path) -> None:
 def test_other_names_of_the_module_are_not_promised(tmp_path: Path) -> None:
     package(tmp_path, verl__in__workers__in__a="from flash_attn.bert_padding import unpad_input_for_concatenated\n")
     assert not run(tmp_path).patches
+
+
+def test_a_part_of_the_checkout_gets_the_same_import_as_the_whole(tmp_path: Path) -> None:
+    """The package and its fallback are looked up on disk, not among the files that were named."""
+    package(tmp_path, verl__in__utils__in__attention=FALLBACK, verl__in__workers__in__actor=WORKER)
+    whole = run(tmp_path)
+    part = plan(tmp_path, (tmp_path / "verl/workers/actor.py",), resolve_target("p40"), Settings())
+    assert part.patches == whole.patches
+    assert part.patches.paths == ("verl/workers/actor.py",)
+
+
+def test_inside_a_package_its_own_name_is_not_known(tmp_path: Path) -> None:
+    package(tmp_path, verl__in__workers__in__actor=WORKER)
+    planned = run(tmp_path / "verl")
+    assert not planned.patches
+    assert [finding.rule for finding in planned.of("report")] == ["flash-attn-padding"]
+
+
+def test_a_package_below_another_folder_is_imported_relatively(tmp_path: Path) -> None:
+    """``recipe/prime`` may be imported as ``recipe.prime`` or as ``prime``."""
+    (tmp_path / "recipe/prime").mkdir(parents=True)
+    (tmp_path / "recipe/prime/__init__.py").touch()
+    tree(tmp_path, recipe__in__prime__in__rm=WORKER)
+    planned = run(tmp_path)
+    apply(tmp_path, planned.patches)
+    assert "from .precpatch_padding import pad_input, unpad_input" in (tmp_path / "recipe/prime/rm.py").read_text()
+    assert [each.path for each in planned.patches.new_files] == ["recipe/prime/precpatch_padding.py"]
+
+
+def test_a_guard_without_a_fallback_is_none(tmp_path: Path) -> None:
+    guarded = "try:\n    from flash_attn.bert_padding import unpad_input\nexcept ImportError:\n    pass\n"
+    package(tmp_path, verl__in__workers__in__actor=guarded)
+    assert "verl.utils.precpatch_padding" in run(tmp_path).of("rewrite")[0].after

@@ -11,9 +11,18 @@ _TARGET = "Target"
 _FILES = "Files and rules"
 _OUTPUT = "Output"
 
+
+def _path(text: str) -> Path:
+    """A path of the command line; an empty one is no path, and most likely a variable that is not set."""
+    if not text:
+        raise typer.BadParameter("an empty path: is a variable not set? Name a folder, or . for this one.")
+    return Path(text)
+
+
 Paths = Annotated[
     list[Path] | None,
     typer.Argument(
+        parser=_path,
         metavar="PATHS",
         help="A checkout, or files and folders of one; the current folder where none is given.",
         show_default=False,

@@ -164,7 +164,7 @@ def _kept_summary(plan: Plan, show_kept: bool) -> str:
     counts = plan.count()
     parts = [f"{plural(plan.files_scanned, 'file')} scanned"]
     if counts[KEEP]:
-        hint = "" if show_kept else " (--show-kept lists them)"
+        hint = "" if show_kept else " (--show-kept lists them, and the words in comments and text)"
         parts.append(f"{plural(counts[KEEP], 'mention stays', 'mentions stay')} as written{hint}")
     if counts[SUPPRESSED]:
         parts.append(f"{counts[SUPPRESSED]} suppressed by a comment")

@@ -40,18 +40,18 @@ class PaddingHomes:
     """The modules of one checkout that provide the helpers.
 
     Attributes:
-        files: every file of the run, to know which folders are packages.
+        packages: the folders of the checkout that are packages, relative to its root.
         providers: path of a module -> the helpers that it provides without flash-attn.
     """
 
-    files: frozenset[str]
+    packages: frozenset[str]
     providers: Mapping[str, frozenset[str]]
 
     @classmethod
-    def among(cls, files: Iterable[str], candidates: Mapping[str, SourceFile]) -> PaddingHomes:
+    def among(cls, packages: Iterable[str], candidates: Mapping[str, SourceFile]) -> PaddingHomes:
         """Look at the ``candidates``: files with ``NEEDLE`` in them."""
         provided = {path: helpers_of(source) for path, source in candidates.items()}
-        return cls(frozenset(files), {path: names for path, names in provided.items() if names >= _MUST})
+        return cls(frozenset(packages), {path: names for path, names in provided.items() if names >= _MUST})
 
     def home_for(self, path: str, names: Iterable[str]) -> Home | None:
         """Where the file ``path`` can import ``names`` from; None where nothing in its package can provide them."""
@@ -65,7 +65,7 @@ class PaddingHomes:
         return self._shim(package, path)
 
     def _shim(self, package: PurePosixPath, path: str) -> Home:
-        folder = package / "utils" if f"{package}/utils/__init__.py" in self.files else package
+        folder = package / "utils" if f"{package}/utils" in self.packages else package
         place = str(folder / f"{_SHIM}.py")
         return Home(self._module(place, package, path), NewFile(place, self._shim_source))
 
@@ -77,7 +77,7 @@ class PaddingHomes:
         """The outermost folder around a file that is a package, with no gap in between."""
         package = None
         for folder in PurePosixPath(path).parents:
-            if f"{folder}/__init__.py" not in self.files:
+            if str(folder) not in self.packages:
                 break
             package = folder
         return package
