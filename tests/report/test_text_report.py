@@ -46,7 +46,10 @@ def test_an_unsafe_fix_is_offered_not_counted(plan: Plan) -> None:
 def test_the_summary_counts_what_is_to_do(plan: Plan) -> None:
     rows = shown(plan)
     assert "1 site to rewrite in 1 file, 2 sites need a person, 1 file could not be read." in rows
-    assert "7 files scanned, 1 mention stays as written (--show-kept lists them, and the words in comments and text), 1 suppressed by a comment." in rows
+    assert (
+        "7 files scanned, 1 mention stays as written (--show-kept lists them, and the words in comments and text), "
+        "1 suppressed by a comment." in rows
+    )
 
 
 def test_nothing_to_do(plan_of: Callable[..., Plan]) -> None:
