@@ -29,10 +29,6 @@ def test_edits_are_grouped_by_path_and_ordered_by_position() -> None:
     patches = patch_set(other, second, first, a=TEXT, b=b"x")
     assert patches.paths == ("a", "b")
     assert patches.edits == (first, second, other)
-    assert patches.edits_of("a") == (first, second)
-    assert patches.edits_of("c") == ()
-    assert patches.touches("b")
-    assert not patches.touches("c")
     assert patches.apply_to("a", TEXT) == b"1 2 three two"
     assert patches.files[0].sha256 == hashlib.sha256(TEXT).hexdigest()
     assert patches.files[0].apply_to(TEXT) == b"1 2 three two"
@@ -95,7 +91,6 @@ def test_new_files_are_part_of_the_set() -> None:
     assert patches.paths == ("0", "a", "b/new")
     assert patches.new_files == (empty, new)
     assert [patch.sha256 is None for patch in patches.files] == [True, False, True]
-    assert patches.touches("b/new")
     assert patches.apply_to("b/new", None) == b"data"
     assert patches.apply_to("b/new", b"data") == b"data"
     assert patches.apply_to("0", None) == b""

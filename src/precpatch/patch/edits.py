@@ -167,14 +167,6 @@ class PatchSet:
         """The files to add, ordered by path."""
         return tuple(NewFile(patch.path, patch.apply_to(None)) for patch in self.files if patch.sha256 is None)
 
-    def touches(self, path: str) -> bool:
-        """Whether the file ``path`` changes or is added."""
-        return path in self._by_path
-
-    def edits_of(self, path: str) -> tuple[Edit, ...]:
-        """The edits of the file ``path`` in the order of their position; none where it does not change."""
-        return self._by_path[path].edits if path in self._by_path else ()
-
     @overload
     def apply_to(self, path: str, data: bytes) -> bytes: ...
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from precpatch.languages.python import kernels
-from precpatch.languages.python.guards import guards_around, is_other_device, names_known_to, values_in
+from precpatch.languages.python.conditions import conditions_around, is_other_device, names_known_to, values_in
 from precpatch.languages.python.names import DTYPE_ATTRIBUTES, Names
 from precpatch.languages.python.roles import Climb, Role
 from precpatch.languages.python.tree import Ancestors, Tree, dotted, last_name, string
@@ -98,7 +98,7 @@ class Finder:
     def found_as(self, kind: str, value: str, node: ast.AST, ancestors: Ancestors, role: Role) -> Found:
         """A value whose role is known already; what its conditions ask is added."""
         found = Found(kind, value, "name", self.tree.start(node), self.tree.end(node), role, node, ancestors)
-        self._add_guards(found)
+        self._add_conditions(found)
         return found
 
     def _name(self, node: ast.Name, ancestors: Ancestors) -> Iterator[Found]:
@@ -214,18 +214,20 @@ class Finder:
     def _found(self, kind: str, value: str, spelling: str, node: ast.AST, ancestors: Ancestors) -> Found:
         role = Climb(self.names, node, ancestors).run()
         found = Found(kind, value, spelling, self.tree.start(node), self.tree.end(node), role, node, ancestors)
-        self._add_guards(found)
+        self._add_conditions(found)
         return found
 
-    def _add_guards(self, found: Found) -> None:
+    def _add_conditions(self, found: Found) -> None:
         role = found.role
-        guards = guards_around(found.ancestors, found.node, self.lists)
-        role.facts |= guards.facts
+        conditions = conditions_around(found.ancestors, found.node, self.lists)
+        role.facts |= conditions.facts
         if self.other_device:
             role.facts.add("other-device")
         if found.kind == "attention":
             role.facts -= {"asks-bf16", "converter-else"}
-        known = guards.handled & ATTENTION_NAMES if found.kind == "attention" else guards.handled - ATTENTION_NAMES
+        known = (
+            conditions.handled & ATTENTION_NAMES if found.kind == "attention" else conditions.handled - ATTENTION_NAMES
+        )
         if known and role.allowed is None and role.facts & {"asks-bf16", "asks-flash-attention", "converter-else"}:
             role.allowed = tuple(sorted(known))
         if "parameter-default" in role.facts and isinstance(found.node, ast.Constant) and role.allowed is None:

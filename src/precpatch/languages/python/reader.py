@@ -1,6 +1,6 @@
 """The Python reader: bytes -> Mentions with roles, and the edits that rewrite them.
 
-Facts that a mention can carry, besides those of ``guards``:
+Facts that a mention can carry, besides those of ``conditions``:
     ``other-device``: the file or the branch is for an NPU or another device that is not CUDA.
     ``table``, ``dict-value``, ``in-call``, ``collected``, ``alias``, ``returned``, ``parameter-default``: what stands
         around the value (see ``roles``); ``argv``: it follows an option such as "--dtype" in a list of arguments.

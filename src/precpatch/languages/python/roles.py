@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from precpatch.languages.python.names import Names
-from precpatch.languages.python.tree import FUNCTIONS, Ancestors, dotted, last_name, string
+from precpatch.languages.python.tree import Ancestors, dotted, last_name, string
 from precpatch.languages.values import ATTENTION_NAMES, dtype_of
 
 _MESSAGE_CALLS = re.compile(
@@ -452,8 +452,3 @@ def _literal_values(annotation: ast.AST | None) -> tuple[str, ...] | None:
             values = tuple(value[0] for value in found if value)
             return values or tuple(text for text in texts if text) or None
     return None
-
-
-def function_around(ancestors: Ancestors) -> ast.AST | None:
-    """The innermost function around a place."""
-    return next((node for node in reversed(ancestors) if isinstance(node, FUNCTIONS)), None)

@@ -179,7 +179,7 @@ def _asked_by_name(name: str) -> Asked:
 
 
 @dataclass
-class Guards:
+class Conditions:
     """What all conditions around a place ask together.
 
     Attributes:
@@ -192,25 +192,25 @@ class Guards:
     handled: set[str] = field(default_factory=set)
 
 
-def guards_around(ancestors: Ancestors, node: ast.AST, lists: dict[str, set[str]]) -> Guards:
+def conditions_around(ancestors: Ancestors, node: ast.AST, lists: dict[str, set[str]]) -> Conditions:
     """Collect what is asked by every condition that the place ``node`` stands under."""
-    guards = Guards()
+    conditions = Conditions()
     below = node
     in_function = False
     for parent in reversed(ancestors):
         for test, branch, chain in _conditions(parent, below):
-            _take(guards, asked_by(test, lists), branch, chain, lists)
+            _take(conditions, asked_by(test, lists), branch, chain, lists)
         if isinstance(parent, ast.match_case):
-            _take_case(guards, parent, lists)
+            _take_case(conditions, parent, lists)
         in_function |= isinstance(below, FUNCTIONS)
         if isinstance(below, ast.stmt) and not in_function and not isinstance(parent, ast.Module):
-            _take_statements_before(guards, parent, below, lists)
+            _take_statements_before(conditions, parent, below, lists)
         if isinstance(parent, SCOPES) and is_for_other_device(parent):
-            guards.facts.add("other-device")
+            conditions.facts.add("other-device")
         if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and below in parent.args.defaults:
             break
         below = parent
-    return guards
+    return conditions
 
 
 def _conditions(parent: ast.AST, below: ast.AST) -> Iterator[tuple[ast.AST, str, ast.AST]]:
@@ -224,12 +224,12 @@ def _conditions(parent: ast.AST, below: ast.AST) -> Iterator[tuple[ast.AST, str,
             yield operand, "yes", parent
 
 
-def _take(guards: Guards, asked: Asked, branch: str, chain: ast.AST, lists: dict[str, set[str]]) -> None:
-    guards.facts |= asked.yes if branch == "yes" else asked.no
+def _take(conditions: Conditions, asked: Asked, branch: str, chain: ast.AST, lists: dict[str, set[str]]) -> None:
+    conditions.facts |= asked.yes if branch == "yes" else asked.no
     if branch == "no" and "asks-other" in asked.yes:
-        guards.facts.add("converter-else")
+        conditions.facts.add("converter-else")
     if asked.values or "asks-bf16" in asked.yes | asked.no:
-        guards.handled |= _handled(chain, lists)
+        conditions.handled |= _handled(chain, lists)
 
 
 def _handled(chain: ast.AST, lists: dict[str, set[str]]) -> set[str]:
@@ -241,13 +241,15 @@ def _handled(chain: ast.AST, lists: dict[str, set[str]]) -> set[str]:
     return found
 
 
-def _take_case(guards: Guards, case: ast.match_case, lists: dict[str, set[str]]) -> None:
+def _take_case(conditions: Conditions, case: ast.match_case, lists: dict[str, set[str]]) -> None:
     values = _values_of_case(case, lists)
-    guards.facts |= _facts_of(values)
-    guards.handled |= values
+    conditions.facts |= _facts_of(values)
+    conditions.handled |= values
 
 
-def _take_statements_before(guards: Guards, block: ast.AST, statement: ast.stmt, lists: dict[str, set[str]]) -> None:
+def _take_statements_before(
+    conditions: Conditions, block: ast.AST, statement: ast.stmt, lists: dict[str, set[str]]
+) -> None:
     """What must hold for ``statement`` to be reached in its block: asserts before it, and branches that leave.
 
     A check that allows bfloat16 among others asks for nothing.
@@ -255,14 +257,14 @@ def _take_statements_before(guards: Guards, block: ast.AST, statement: ast.stmt,
     for before in _statements_before(block, statement):
         if isinstance(before, ast.Assert):
             asked = asked_by(before.test, lists)
-            guards.facts |= asked.yes if asked.values <= {"bfloat16"} else set()
+            conditions.facts |= asked.yes if asked.values <= {"bfloat16"} else set()
         elif isinstance(before, ast.If) and isinstance(before.body[-1], (ast.Return, ast.Raise, ast.Continue)):
             asked = asked_by(before.test, lists)
-            guards.facts |= asked.no if asked.values <= {"bfloat16"} else set()
+            conditions.facts |= asked.no if asked.values <= {"bfloat16"} else set()
             if isinstance(statement, ast.Return) and asked.values:
-                guards.handled |= _handled(before, lists) | _handled(statement, lists)
+                conditions.handled |= _handled(before, lists) | _handled(statement, lists)
                 if "asks-other" in asked.yes:
-                    guards.facts.add("converter-else")
+                    conditions.facts.add("converter-else")
 
 
 def _statements_before(block: ast.AST, statement: ast.stmt) -> list[ast.stmt]:
