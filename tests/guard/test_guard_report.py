@@ -65,6 +65,28 @@ def test_a_killed_process_leaves_what_it_wrote(write: Write, tmp_path: Path) -> 
     assert (record.trips, len(record.processes)) == (2, 2)
 
 
+def test_what_the_processes_computed_in_is_added_up(write: Write, tmp_path: Path) -> None:
+    usual: dict[str, object] = {"counts": [], "operators": 9, "loads": 0}
+    kernel = "aten::_scaled_dot_product_flash_attention_for_cpu"
+    write(1, counts={**usual, "matmuls": {"float32": 4}, "attention": {kernel: 2}, "compiled_calls": 3})
+    write(2, counts={**usual, "matmuls": {"float32": 1, "bfloat16": 7}, "attention": {kernel: 1}, "compiled_calls": 0})
+    write(3)  # killed before it wrote any
+    record = read_record(tmp_path)
+    outcome = Outcome(make_order(resolve_target("v100")), ("python", "train.py"), 0, record)
+    summary = json.loads(render("json", outcome))["summary"]
+    assert summary["matmuls"] == {"float32": 5, "bfloat16": 7}
+    assert (summary["attention"], summary["compiled_calls"]) == ({kernel: 3}, 3)
+    said = f"Matrix products: 7 bfloat16, 5 float32. Attention: 3 {kernel}. Calls of compiled functions: 3.\n"
+    assert said in render("text", outcome).decode()
+
+
+def test_attention_without_a_kernel_is_eager(write: Write, tmp_path: Path) -> None:
+    write(1, counts={"counts": [], "operators": 9, "loads": 0, "matmuls": {"float32": 444}})
+    outcome = Outcome(make_order(resolve_target("p40")), ("python", "train.py"), 0, read_record(tmp_path))
+    said = "Matrix products: 444 float32. Attention: eager (no attention kernel).\n"
+    assert said in render("text", outcome).decode()
+
+
 @pytest.mark.parametrize(
     ("source", "handled"),
     [

@@ -238,6 +238,34 @@ def test_torch_pretends_to_see_the_target(ways: object) -> None:
     assert ways.report["exit_code"] == 0
 
 
+PRODUCTS = """
+    import torch
+    from torch.nn import functional
+
+    one = torch.ones(1, 3, 4, 4, requires_grad=True)
+    torch.mm(one[0, 0], one[0, 1]).sum().backward()
+    torch.bmm(one[0], one[0])
+    torch.addmm(one[0, 0].double(), one[0, 0].double(), one[0, 1].double())
+    functional.linear(one[0, 0], one[0, 1])
+    functional.conv2d(one, torch.ones(1, 3, 2, 2))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.baddbmm(one[0], one[0], one[0])
+        functional.linear(one[0, 0], one[0, 1])
+    torch.mm(torch.ones(2, 2, device="meta"), torch.ones(2, 2, device="meta"))
+    functional.scaled_dot_product_attention(one, one, one).sum().backward()
+    torch.softmax(one, -1)
+    torch.compile(lambda values: values + 1)(one)
+"""
+
+
+def test_what_it_computed_in(guard: Callable[..., object]) -> None:
+    summary = guard(PRODUCTS, "--target", "v100").report["summary"]
+    assert summary["matmuls"] == {"float32": 6, "float64": 1, "bfloat16": 2}
+    kernel = "aten::_scaled_dot_product_flash_attention_for_cpu"
+    assert summary["attention"] == {kernel: 1, f"{kernel}_backward": 1}
+    assert summary["compiled_calls"] == 1
+
+
 WORKER = """
     import os
     import torch

@@ -79,6 +79,9 @@ class Process:
         torch: the version of torch that it imported, None for none.
         operators: how many operators were looked at.
         loads: how many views and up-casts of forbidden tensors were let through.
+        matmuls: how many matrix products ran in each dtype.
+        attention: how often each attention kernel was called.
+        compiled_calls: how often functions handed to ``torch.compile`` were called.
     """
 
     pid: int
@@ -86,6 +89,9 @@ class Process:
     torch: str | None
     operators: int
     loads: int
+    matmuls: Counter[str] = field(default_factory=Counter)
+    attention: Counter[str] = field(default_factory=Counter)
+    compiled_calls: int = 0
 
 
 @dataclass(frozen=True)
@@ -107,6 +113,21 @@ class Record:
         """The number of trips of all processes."""
         return sum(site.count for site in self.sites)
 
+    @property
+    def matmuls(self) -> Counter[str]:
+        """The matrix products of all processes by dtype."""
+        return sum((process.matmuls for process in self.processes), Counter())
+
+    @property
+    def attention(self) -> Counter[str]:
+        """The calls of attention kernels of all processes by name."""
+        return sum((process.attention for process in self.processes), Counter())
+
+    @property
+    def compiled_calls(self) -> int:
+        """The calls of compiled functions of all processes."""
+        return sum(process.compiled_calls for process in self.processes)
+
 
 def read_record(folder: Path) -> Record:
     """Put the journals in ``folder`` together; the last row of a killed process may be cut."""
@@ -118,7 +139,7 @@ def read_record(folder: Path) -> Record:
             continue
         head, *trips = rows
         totals = _totals(path.with_suffix(".counts"))
-        processes.append(Process(**head, operators=totals["operators"], loads=totals["loads"]))
+        processes.append(_process(head, totals))
         counts = totals["counts"] + [1] * (len(trips) - len(totals["counts"]))
         found += [(row, max(count, 1), path.stem) for row, count in zip(trips, counts, strict=False)]
     sites = _group(sorted(found, key=lambda each: float(each[0]["time"])))
@@ -145,6 +166,17 @@ def _totals(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {"counts": [], "operators": 0, "loads": 0}
     return totals
+
+
+def _process(head: dict[str, Any], totals: dict[str, Any]) -> Process:
+    return Process(
+        **head,
+        operators=totals["operators"],
+        loads=totals["loads"],
+        matmuls=Counter(totals.get("matmuls", {})),
+        attention=Counter(totals.get("attention", {})),
+        compiled_calls=totals.get("compiled_calls", 0),
+    )
 
 
 def _group(found: list[tuple[dict[str, Any], int, str]]) -> list[Site]:

@@ -68,6 +68,9 @@ def report_lines(outcome: Outcome) -> Iterator[Line]:
         yield from _stack_lines(record.sites[0])
     for site in record.handled:
         yield line(f"{_asked(site)}, which the program expects: no trip")
+    computed = _computed(record)
+    if computed:
+        yield line(computed)
     yield line((_summary(outcome), "bold"))
 
 
@@ -143,6 +146,17 @@ def _stack_lines(site: Site) -> Iterator[Line]:
 def _asked(site: Site) -> str:
     where = f" at {_shown(site.own)}" if site.own else ""
     return visible(f"{', '.join(site.operators)}{where}")
+
+
+def _computed(record: Record) -> str:
+    """What the run multiplied and attended in; "" where it multiplied nothing, as then nothing was shown."""
+    if not record.matmuls:
+        return ""
+    products = ", ".join(f"{count} {dtype}" for dtype, count in record.matmuls.most_common())
+    kernels = ", ".join(f"{count} {name}" for name, count in record.attention.most_common())
+    compiled = f" Calls of compiled functions: {record.compiled_calls}." if record.compiled_calls else ""
+    attention = kernels or "eager (no attention kernel)"
+    return visible(f"Matrix products: {products}. Attention: {attention}.{compiled}")
 
 
 def _summary(outcome: Outcome) -> str:
@@ -241,6 +255,9 @@ def _process(process: Process) -> dict[str, Any]:
         "torch": process.torch,
         "operators": process.operators,
         "loads": process.loads,
+        "matmuls": dict(process.matmuls),
+        "attention": dict(process.attention),
+        "compiled_calls": process.compiled_calls,
     }
 
 
@@ -253,4 +270,7 @@ def _totals(record: Record) -> dict[str, Any]:
         "loads": sum(process.loads for process in record.processes),
         "operators": sum(process.operators for process in record.processes),
         "processes": len(record.processes),
+        "matmuls": dict(record.matmuls),
+        "attention": dict(record.attention),
+        "compiled_calls": record.compiled_calls,
     }

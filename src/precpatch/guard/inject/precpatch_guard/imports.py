@@ -50,13 +50,21 @@ class _After:
     def __init__(self, name: str, callback: Callable[[ModuleType], None]) -> None:
         self._name = name
         self._callback = callback
+        self._is_asking = False
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """The spec that the other finders give, its loader followed by the callback."""
-        if name != self._name:
+        """The spec that the other finders give, its loader followed by the callback.
+
+        Another hook on the same module may ask all finders in turn, this one too: it stands aside then.
+        """
+        if name != self._name or self._is_asking:
             return None
-        others = (finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec"))
-        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
+        self._is_asking = True
+        try:
+            others = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
+            spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
+        finally:
+            self._is_asking = False
         if spec is not None and spec.loader is not None:
             self._follow(spec.loader)
         return spec

@@ -48,6 +48,9 @@ class Journal:
         self._counts: list[int] = []
         self.operators = 0
         self.loads = 0
+        self.compiled_calls = 0
+        self.matmuls: dict[str, int] = {}
+        self.attention: dict[str, int] = {}
 
     def watch_torch(self, version: str) -> None:
         """Say that torch is watched here from now on."""
@@ -81,7 +84,15 @@ class Journal:
                 self._begin()
             if not self._begun:
                 return
-            counts = {"counts": self._counts, "operators": self.operators, "loads": self.loads}
+            counts = {
+                "counts": self._counts,
+                "operators": self.operators,
+                "loads": self.loads,
+                "compiled_calls": self.compiled_calls,
+                # Other threads add to these; a copy is made in one step.
+                "matmuls": dict(self.matmuls),
+                "attention": dict(self.attention),
+            }
             with suppress(OSError):
                 with open(f"{self._path}.new", "w") as file:
                     json.dump(counts, file)

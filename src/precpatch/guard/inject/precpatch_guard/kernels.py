@@ -31,6 +31,7 @@ def watch_compile(torch: Any, kernels: list[str], trips: Trips) -> None:
         compiled = trips.frames.locate(sys._getframe()).site
 
         def call(*args: Any, **kwargs: Any) -> Any:
+            trips.journal.compiled_calls += 1
             if trip:
                 trips.record(KERNEL, TORCH_COMPILE, "", sys._getframe(), compiled)
             return model(*args, **kwargs)

@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 from .kernels import watch_compile, watch_triton
-from .operators import Operator
+from .operators import ATTENTION, Operator
 from .pretend import pretend
 from .settings import Settings
 from .trips import LOAD, Trips
@@ -49,6 +49,13 @@ class Dtypes:
         self._tensor = torch.Tensor
         self._names = {getattr(torch, name): name for name in names if hasattr(torch, name)}
 
+    def first(self, values: Any) -> str:
+        """The dtype of the first tensor of ``values`` if a kernel would run on it; "" for none."""
+        for value in values:
+            if isinstance(value, self._tensor):
+                return str(value.dtype).rpartition(".")[2] if _is_real(value) else ""
+        return ""
+
     def among(self, values: Any) -> list[str]:
         """The forbidden dtypes of the tensors in nested ``values``, one entry a tensor."""
         found: list[str] = []
@@ -84,23 +91,33 @@ class _Watch:
 
     def call(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Call an operator and look at what goes in and out; one that fails on forbidden arguments trips as well."""
+        operator = self._operators.get(func)
+        if operator is None:
+            operator = self._operators[func] = Operator(func)
         self._trips.journal.operator()
         taken = self._dtypes.among((args, kwargs))
         try:
             out = func(*args, **kwargs)
         except Exception:
             if taken:
-                self._look(func, taken, taken)
+                self._look(operator, taken, taken)
             raise
         made = self._dtypes.among(out)
         if taken or made:
-            self._look(func, taken, made)
+            self._look(operator, taken, made)
+        if operator.role:
+            self._tally(operator, args)
         return out
 
-    def _look(self, func: Any, taken: list[str], made: list[str]) -> None:
-        operator = self._operators.get(func)
-        if operator is None:
-            operator = self._operators[func] = Operator(func)
+    def _tally(self, operator: Operator, args: Any) -> None:
+        """Count a matrix product by its dtype, or an attention kernel by its name."""
+        dtype = self._dtypes.first(args)
+        if dtype:
+            journal = self._trips.journal
+            counts, key = (journal.attention, operator.name) if operator.role == ATTENTION else (journal.matmuls, dtype)
+            counts[key] = counts.get(key, 0) + 1
+
+    def _look(self, operator: Operator, taken: list[str], made: list[str]) -> None:
         kind = operator.kind(taken, made)
         if kind == LOAD and not self._strict:
             self._trips.journal.loads += 1
