@@ -320,13 +320,21 @@ def test_numbers(key: str) -> None:
         ("x --bf16 true\n", "true", "true"),
         ("x --bf16 False\n", "False", "false"),
         ("x --bf16=True\n", "True", "true"),
+        ("x --train.bf16 True\n", "True", "true"),
+        ("x --train.bf16\n", "--train.bf16", "true"),
         ("FLAGS='--bf16 --seed 1'\n", "--bf16", "true"),
     ],
 )
 def test_flags(text: str, span: str, value: str) -> None:
     mention = only(text)
     assert (mention.kind, mention.role, mention.key) == ("switch", "switch", "bf16")
-    assert (mention.text, mention.value, mention.facts) == (span, value, {"cli-flag"})
+    assert (mention.text, mention.value) == (span, value)
+    assert mention.facts == {"cli-flag" if span.startswith("--") else "option"}
+
+
+def test_options_after_a_placeholder_in_angle_brackets() -> None:
+    text = "x --root <your_root> \\\n --seed 1 \\\n --bf16 true \\\n --torch_dtype bfloat16\n"
+    assert [(m.key, m.text) for m in read(text)] == [("bf16", "true"), ("torch_dtype", "bfloat16")]
 
 
 def test_environment_variables_that_decide_kernels() -> None:

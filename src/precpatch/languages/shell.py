@@ -7,7 +7,7 @@ are parsed once more, and Python in a here-document is read by the Python reader
 Facts that a mention can carry:
     argument: a bare name among the arguments of a command.
     asks-bf16, asks-flash-attention: it stands in a branch that tests for that name.
-    cli-flag: a switch given as an option, such as ``--bf16`` or ``--bf16 true``.
+    cli-flag: a switch given as an option that stands alone, such as ``--bf16``.
     default: it is the default of a variable, as in ``${DTYPE:-bfloat16}``.
     exported: a variable that programs see: ``export``, ``env`` or set in front of a command.
     heredoc: it stands in a here-document or in ``python -c``. What the Python reader tells there has the language
@@ -69,7 +69,7 @@ _FLAGS = frozenset(SWITCH_KEYS) - {"mixed_precision"}
 _VARIABLES = (*ENVIRONMENT_KEYS, "ASCEND_*", "HCCL_*")
 _INSTALLED = r"flash[-_]?att(?:n|ention)|transformer[-_]?engine"
 _SPOT = re.compile(
-    r"\b(?:{}|(?:{}|{})=|{})|--(?:{})(?![\w-])".format(
+    r"\b(?:{}|(?:{}|{})=|{})|--(?:[a-z][\w-]*\.)*(?:{})(?![\w-])".format(
         _NAMES,
         "|".join(map(re.escape, _KEYS)),
         "|".join(name.lower().replace("*", r"\w+") for name in _VARIABLES),
@@ -128,6 +128,9 @@ _PART = frozenset(
 )
 _TESTS = frozenset({"binary_expression", "unary_expression", "test_command", "parenthesized_expression"})
 _OPENS = frozenset({"<<", "<<-"})
+_HOLDS_OPTIONS = frozenset({"command", "array", "file_redirect", "ERROR"})
+"""Options and their values stand here; after ``--root <your_root>`` the grammar gives the rest to the redirection."""
+
 _SAYS = frozenset({"echo", "printf"})
 _LOOKS = frozenset({"test", "[", "grep", "egrep", "fgrep", "rg"})
 _BRANCHES = frozenset({"else_clause", "case_item", "function_definition"})
@@ -582,7 +585,7 @@ class _Script:
 
     def _after_option(self, around: _Around, setting: _Setting) -> _Setting:
         """The setting of a word, which is that of the option before it where there is one."""
-        before = around.before if around.box.type in ("command", "array", "ERROR") else None
+        before = around.before if around.box.type in _HOLDS_OPTIONS else None
         option = _OPTION.fullmatch(self.code, before.start_byte, before.end_byte) if before is not None else None
         if option is None or around.role == "comparison":
             return setting
@@ -593,11 +596,13 @@ class _Script:
 
     def _flag(self, around: _Around, option: re.Match[str]) -> None:
         """Tell an option that is a switch: with the word after it where that is a boolean, else alone."""
-        key = option["path"].replace("-", "_")
+        path = option["path"].replace("-", "_")
+        key = path.rpartition(".")[2]
         if around.role == "comparison" or key.lower() not in _FLAGS:
             return
         name = self.absolute(option.span("path"))
-        setting = _Setting(around.role or "switch", key, None, around.facts | {"cli-flag"}, name)
+        key_path = path if "." in path else None
+        setting = _Setting(around.role or "switch", key, key_path, around.facts | {"cli-flag"}, name)
         span, value = option.span(), "true"
         after = around.after
         if after is not None:
@@ -605,6 +610,7 @@ class _Script:
             word = self.code[slice(*argument)].lower()
             if word in _BOOLEAN_PAIRS:
                 span, value = argument, _truth(word)
+                setting = replace(setting, facts=around.facts | {"option"})
                 self._done.add(after.start_byte)
             elif word.startswith("$") and key.lower() in word:
                 return
@@ -635,8 +641,6 @@ class _Script:
         if switch:
             known, value = switch
             role = "switch" if setting.role == "value" else setting.role
-            if "option" in setting.facts and word.lower() in _BOOLEAN_PAIRS:
-                setting = replace(setting, facts=setting.facts - {"option"} | {"cli-flag"})
             self._add(around, span, ("switch", value, "name"), replace(setting, role=role, key=known))
 
     def _add(self, around: _Around, span: Span, named: Name, setting: _Setting) -> None:

@@ -12,6 +12,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from precpatch.languages.python.tree import FUNCTIONS, SCOPES, Ancestors, dotted, last_name, string
 from precpatch.languages.settings import DEVICE_WORDS, OTHER_DEVICES
@@ -37,8 +38,9 @@ _DEVICE_NAME = re.compile(
 class Asked:
     """What a test asks when it is true (``yes``) and when it is false (``no``), and the values it names.
 
-    The facts: ``asks-bf16``, ``asks-flash-attention``, ``asks-other`` (another dtype or implementation by name),
-    ``capability-guard``, ``permissive-guard``, ``strict-guard``, ``other-device``.
+    The facts: ``asks-bf16``, ``asks-flash-attention``, ``flash-only`` (for FlashAttention and nothing else),
+    ``asks-other`` (another dtype or implementation by name), ``capability-guard``, ``permissive-guard``,
+    ``strict-guard``, ``other-device``.
     """
 
     yes: set[str] = field(default_factory=set)
@@ -62,8 +64,12 @@ def asked_by(test: ast.AST, lists: dict[str, set[str]]) -> Asked:
         return asked_by(test.operand, lists).flipped()
     if isinstance(test, ast.BoolOp):
         asked = Asked()
-        for operand in test.values:
-            asked.add(asked_by(operand, lists))
+        operands = [asked_by(operand, lists) for operand in test.values]
+        for operand in operands:
+            asked.add(operand)
+        one_is_enough = [each.yes if isinstance(test.op, ast.Or) else each.no for each in operands]
+        if not all("flash-only" in facts for facts in one_is_enough):
+            (asked.yes if isinstance(test.op, ast.Or) else asked.no).discard("flash-only")
         return asked
     if isinstance(test, ast.NamedExpr):
         return asked_by(test.value, lists)
@@ -121,6 +127,8 @@ def _facts_of(values: set[str]) -> set[str]:
         facts.add("asks-bf16")
     if values & FLASH_ATTENTION:
         facts.add("asks-flash-attention")
+    if values and values <= FLASH_ATTENTION:
+        facts.add("flash-only")
     if values - ATTENTION_NAMES and not facts:
         facts.add("asks-other")
     return facts
@@ -278,12 +286,12 @@ def _statements_before(block: ast.AST, statement: ast.stmt) -> list[ast.stmt]:
 def names_known_to(function: ast.AST, parameter: str | None, lists: dict[str, set[str]]) -> tuple[str, ...] | None:
     """The names that a function compares a parameter with or looks it up by, where it fails for all others.
 
-    A membership test is not among them: a list of allowed names can grow with the default.
+    A membership test is not among them: a list of allowed names can grow with the default. An error that is raised
+    for another reason says nothing about the parameter.
     """
     known: set[str] = set()
     fails = False
     for node in ast.walk(function):
-        fails |= isinstance(node, ast.Raise)
         if isinstance(node, ast.Compare) and last_name(node.left) == parameter:
             if isinstance(node.ops[0], (ast.Eq, ast.Is)):
                 known |= values_in(node.comparators[0], lists)
@@ -293,8 +301,37 @@ def names_known_to(function: ast.AST, parameter: str | None, lists: dict[str, se
             fails = True
             known |= set().union(*(values_in(key, lists) for key in node.value.keys if key is not None))
         elif isinstance(node, ast.Match) and last_name(node.subject) == parameter:
+            fails |= _can_raise(node)
             known |= set().union(*(_values_of_case(case, lists) for case in node.cases))
+        fails = fails or _refuses_others(node, parameter)
     return tuple(sorted(known)) if known and fails else None
+
+
+def _refuses_others(block: ast.AST, parameter: str | None) -> bool:
+    """Whether a chain of ``if parameter == ...`` in a block ends in an error, in its ``else`` or right after it."""
+    for name in ("body", "orelse", "finalbody"):
+        statements = getattr(block, name, None)
+        for statement, after in pairwise([*statements, None]) if isinstance(statements, list) else ():
+            if isinstance(statement, ast.If) and _asks_for(statement.test, parameter):
+                rest = _else_of(statement)
+                if any(map(_can_raise, rest)) or (not rest and isinstance(after, ast.Raise)):
+                    return True
+    return False
+
+
+def _asks_for(test: ast.AST, parameter: str | None) -> bool:
+    return any(isinstance(node, ast.Compare) and last_name(node.left) == parameter for node in ast.walk(test))
+
+
+def _else_of(chain: ast.If) -> list[ast.stmt]:
+    """What a chain of ``if`` and ``elif`` does when no test holds."""
+    while len(chain.orelse) == 1 and isinstance(chain.orelse[0], ast.If):
+        chain = chain.orelse[0]
+    return chain.orelse
+
+
+def _can_raise(node: ast.AST) -> bool:
+    return any(isinstance(each, ast.Raise) for each in ast.walk(node))
 
 
 def _values_of_case(case: ast.match_case, lists: dict[str, set[str]]) -> set[str]:

@@ -228,7 +228,8 @@ class Finder:
         known = (
             conditions.handled & ATTENTION_NAMES if found.kind == "attention" else conditions.handled - ATTENTION_NAMES
         )
-        if known and role.allowed is None and role.facts & {"asks-bf16", "asks-flash-attention", "converter-else"}:
+        asked = {"asks-flash-attention"} if found.kind == "attention" else {"asks-bf16", "converter-else"}
+        if known and role.allowed is None and role.facts & asked:
             role.allowed = tuple(sorted(known))
         if "parameter-default" in role.facts and isinstance(found.node, ast.Constant) and role.allowed is None:
             role.allowed = names_known_to(found.ancestors[-2], role.key, self.lists)

@@ -27,6 +27,12 @@ _STRING_METHODS = frozenset(
     {"replace", "startswith", "endswith", "split", "rsplit", "strip", "lstrip", "rstrip", "removeprefix",
      "removesuffix", "join", "find", "partition", "rpartition", "count", "index", "encode"}
 )  # fmt: skip
+_REGISTERS = re.compile(r"_*(?:un)?register(?:_(?!buffer|parameter|module)\w+)?")
+"""A function that gives something a name, or is told for which dtype it is."""
+
+_NAMING_ARGUMENTS = frozenset({"name", "names", "key", "alias", "aliases"})
+_ASKS = re.compile(r"_*(?:is|has|supports?|can)_\w+")
+_ASKS_BY_NAME = re.compile(r"_*(?:check|assert|validate|verify|require)_(?!\w*(?:adjust|set|load))\w+")
 _LOOKUP_CALLS = frozenset({"finfo", "iinfo", "isinstance", "issubclass", "itemsize", "hasattr", "is_bf16", "is_fp16"})
 _OPTION_CALLS = frozenset({"add_argument", "Option", "Argument", "option", "argument", "add_option"})
 _FIELD_CALLS = frozenset({"field", "Field", "ib", "attrib", "Factory"})
@@ -134,17 +140,27 @@ class Climb:
         key_node = parent.keys[parent.values.index(child)]  # type: ignore[arg-type]
         key = string(key_node)
         self.role.siblings = parent
+        if string(self.node) in ATTENTION_NAMES and (whole := self._attention_of_parts(parent)):
+            return self.end("value", whole)
         if self.role.container is not None or key is None or self._is_table(parent, key):
             self.role.facts.add("table")
             return self.end("lookup", key)
         self.role.facts.add("dict-value")
         return self.end("value", key)
 
+    def _attention_of_parts(self, parent: ast.Dict) -> str | None:
+        """``attn_implementation={"text_config": v, "vision_config": w}``: one implementation for each part."""
+        above = self.ancestors[self._at - 1] if self._at else None
+        name = above.arg if isinstance(above, ast.keyword) else None
+        return name if name and name.endswith("attn_implementation") else None
+
     def _is_table(self, parent: ast.Dict, key: str) -> bool:
         """Whether a dict maps names of dtypes or implementations to others, rather than settings to values."""
         if isinstance(self.node, ast.Constant) and isinstance(self.node.value, bool):
             return False
-        if dtype_of(key) or key in ATTENTION_NAMES or key.startswith(("flash", "sdpa", "xformers")):
+        if dtype_of(key) or _NAMED_BF16.search(key):
+            return True
+        if key in ATTENTION_NAMES or key.startswith(("flash", "sdpa", "xformers")):
             return True
         values = [string(value) for value in parent.values]
         return len(values) > 1 and all(value in ATTENTION_NAMES for value in values)
@@ -175,6 +191,8 @@ class Climb:
             return self.end("value", _key_before(call, len(call.args)))
         if name == "dtype" and _is_autocast(function):
             return self._autocast(call, name)
+        if name in _NAMING_ARGUMENTS and _REGISTERS.fullmatch(short):
+            return self.end("key")
         return self._argument(call, name)
 
     def call(self, parent: ast.Call, child: ast.AST) -> bool:
@@ -219,6 +237,10 @@ class Climb:
             return self.end("lookup")
         if short in {"get", "pop", "getattr", "setdefault", "getenv"} and position == 0:
             return self.end("key")
+        if _REGISTERS.fullmatch(short):
+            return self.end("key" if isinstance(self.node, ast.Constant) else "lookup")
+        if _ASKS.fullmatch(short) or (string(self.node) in ATTENTION_NAMES and _ASKS_BY_NAME.fullmatch(short)):
+            return self.end("comparison")
         if short in {"getattr", "setattr", "hasattr"} and position == 1:
             return self.end("key")
         return self._argument(call, key)
