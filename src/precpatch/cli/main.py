@@ -11,7 +11,21 @@ from typing import Annotated, Protocol, runtime_checkable
 import typer
 
 from precpatch import __version__
-from precpatch.cli import apply, diagnose, diff, doctor, explain, guard, probe, revert, rules, scan, stream, targets
+from precpatch.cli import (
+    apply,
+    diagnose,
+    diff,
+    doctor,
+    explain,
+    guard,
+    probe,
+    revert,
+    rules,
+    scan,
+    stream,
+    targets,
+    verify,
+)
 from precpatch.cli.help import Command, Group
 from precpatch.errors import UserError
 from precpatch.report.line import visible
@@ -33,6 +47,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "diff": diff.diff,
         "apply": apply.apply,
         "revert": revert.revert,
+        "verify": verify.verify,
     },
     "GPUs": {
         "probe": probe.probe,

@@ -1,0 +1,15 @@
+"""Prove that a patched checkout is fit for the target, without a GPU.
+
+Four steps: ``parse.py``, every file that a scan looks at parses; ``scan.py``, nothing is left to rewrite;
+``imports.py``, the entry points and what they reach import in the user's environment; ``configs.py``, the configs of
+the entry points compose, and their dataclasses take the patched values. ``run.py`` calls them, ``report.py`` shows
+what they found.
+
+The last two run the code that the modules of the checkout run when they are imported. No other command does that.
+``modules.py`` reads from the syntax alone what there is to import; ``processes.py`` lets ``inject/precpatch_verify``
+do it in processes of the user's interpreter, under the guard's import hooks; ``verdicts.py`` says what a failure means.
+
+Not seen: modules that are only named by a text put together at run time; code in functions, which is not called;
+configs that no ``@hydra.main`` names; what happens at import on a machine with a GPU only, but for imports of
+flash_attn, which are tried a second time with ``torch.cuda.is_available()`` saying yes.
+"""

@@ -1,0 +1,1 @@
+"""What runs in the user's environment: put on PYTHONPATH, never imported by precpatch itself."""
