@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -23,16 +24,19 @@ Write = Callable[..., None]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Write the journal of a process."""
+    """Write the journal of a process: its rows, and the counter of each unless it has none."""
 
-    def journal(pid: int, *rows: dict[str, object], counts: dict[str, object] | None = None, rest: str = "") -> None:
+    def journal(pid: int, *rows: dict[str, object], counts: list[int] | None = None, rest: str = "") -> None:
         head = {"pid": pid, "program": "train.py", "torch": "2.13.0"}
         text = "".join(json.dumps(row) + "\n" for row in (head, *rows))
         (tmp_path / f"{pid}-1.rows").write_text(text + rest)
         if counts is not None:
-            (tmp_path / f"{pid}-1.counts").write_text(json.dumps(counts))
+            (tmp_path / f"{pid}-1.counts").write_bytes(array("Q", [*counts, 0, 0]).tobytes())
 
     return journal
+
+
+OPERATORS, LOADS = {"tally": "operators", "name": ""}, {"tally": "loads", "name": ""}
 
 
 def trip(operator: str, site: tuple[object, ...] | None, time: float, **more: object) -> dict[str, object]:
@@ -44,13 +48,8 @@ def trip(operator: str, site: tuple[object, ...] | None, time: float, **more: ob
 
 def test_processes_are_put_together_by_line_in_the_order_of_time(write: Write, tmp_path: Path) -> None:
     line, other = ("a.py", 3, "step"), ("b.py", 9, "load")
-    write(1, trip("aten::mm", line, 2.0), counts={"counts": [4], "operators": 10, "loads": 2})
-    write(
-        2,
-        trip("aten::mul", line, 3.0),
-        trip("aten::add", other, 1.0),
-        counts={"counts": [1, 5], "operators": 7, "loads": 0},
-    )
+    write(1, OPERATORS, LOADS, trip("aten::mm", line, 2.0), counts=[10, 2, 4])
+    write(2, OPERATORS, LOADS, trip("aten::mul", line, 3.0), trip("aten::add", other, 1.0), counts=[7, 0, 1, 5])
     record = read_record(tmp_path)
     assert [(site.frame, site.count, len(site.processes)) for site in record.sites] == [(other, 5, 1), (line, 5, 2)]
     assert record.sites[1].operators == Counter({"aten::mm": 4, "aten::mul": 1})
@@ -59,18 +58,19 @@ def test_processes_are_put_together_by_line_in_the_order_of_time(write: Write, t
 
 def test_a_killed_process_leaves_what_it_wrote(write: Write, tmp_path: Path) -> None:
     write(1, trip("aten::mm", ("a.py", 3, "step"), 1.0), rest='{"kind": "comp')
-    write(2, trip("aten::mm", ("a.py", 3, "step"), 1.0), counts={"counts": [], "operators": 3, "loads": 0})
+    write(2, trip("aten::mm", ("a.py", 3, "step"), 1.0), counts=[])
     (tmp_path / "3-1.rows").write_text('{"pid')
     record = read_record(tmp_path)
     assert (record.trips, len(record.processes)) == (2, 2)
 
 
 def test_what_the_processes_computed_in_is_added_up(write: Write, tmp_path: Path) -> None:
-    usual: dict[str, object] = {"counts": [], "operators": 9, "loads": 0}
     kernel = "aten::_scaled_dot_product_flash_attention_for_cpu"
-    write(1, counts={**usual, "matmuls": {"float32": 4}, "attention": {kernel: 2}, "compiled_calls": 3})
-    write(2, counts={**usual, "matmuls": {"float32": 1, "bfloat16": 7}, "attention": {kernel: 1}, "compiled_calls": 0})
-    write(3)  # killed before it wrote any
+    names = ("matmuls", "float32"), ("matmuls", "bfloat16"), ("attention", kernel), ("compiled_calls", "")
+    tallies = [{"tally": group, "name": name} for group, name in names]
+    write(1, *tallies, counts=[4, 0, 2, 3])
+    write(2, *tallies, counts=[1, 7, 1, 0])
+    write(3, *tallies)  # its disk was full
     record = read_record(tmp_path)
     outcome = Outcome(make_order(resolve_target("v100")), ("python", "train.py"), 0, record)
     summary = json.loads(render("json", outcome))["summary"]
@@ -81,7 +81,7 @@ def test_what_the_processes_computed_in_is_added_up(write: Write, tmp_path: Path
 
 
 def test_attention_without_a_kernel_is_eager(write: Write, tmp_path: Path) -> None:
-    write(1, counts={"counts": [], "operators": 9, "loads": 0, "matmuls": {"float32": 444}})
+    write(1, {"tally": "matmuls", "name": "float32"}, counts=[444])
     outcome = Outcome(make_order(resolve_target("p40")), ("python", "train.py"), 0, read_record(tmp_path))
     said = "Matrix products: 444 float32. Attention: eager (no attention kernel).\n"
     assert said in render("text", outcome).decode()
@@ -176,7 +176,9 @@ def test_the_text_report(write: Write, tmp_path: Path, monkeypatch: pytest.Monke
         1,
         trip("aten::mm", library, 1.0, caller=own),
         trip("aten::mul", None, 2.0, phase="backward"),
-        counts={"counts": [6, 2], "operators": 90, "loads": 1},
+        OPERATORS,
+        LOADS,
+        counts=[6, 2, 90, 1],
     )
     outcome = Outcome(make_order(resolve_target("p40")), ("python", "train.py"), 0, read_record(tmp_path))
     text = render("text", outcome).decode()

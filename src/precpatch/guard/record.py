@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,6 +19,10 @@ class Frame(NamedTuple):
     path: str
     line: int
     function: str
+
+
+MORE = Frame("<more>", 0, "<more>")
+"""Stands for all places that a process reached after it had told thousands of them apart."""
 
 
 @dataclass
@@ -137,11 +142,11 @@ def read_record(folder: Path) -> Record:
         rows = list(_rows(path))
         if not rows:
             continue
-        head, *trips = rows
-        totals = _totals(path.with_suffix(".counts"))
-        processes.append(_process(head, totals))
-        counts = totals["counts"] + [1] * (len(trips) - len(totals["counts"]))
-        found += [(row, max(count, 1), path.stem) for row, count in zip(trips, counts, strict=False)]
+        head, *rest = rows
+        counts = _counts(path.with_suffix(".counts")) + array("Q", bytes(8 * len(rest)))
+        counted = list(zip(rest, counts, strict=False))
+        processes.append(_process(head, counted))
+        found += [(row, max(count, 1), path.stem) for row, count in counted if "tally" not in row]
     sites = _group(sorted(found, key=lambda each: float(each[0]["time"])))
     handled = [site for site in sites if site.is_handled_import]
     return Record(
@@ -159,23 +164,29 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
             return
 
 
-def _totals(path: Path) -> dict[str, Any]:
-    """The counts that a process wrote last; none where it was killed before it wrote any."""
+def _counts(path: Path) -> array[int]:
+    """The counters of a process; none where its disk was full."""
+    counts = array("Q")
     try:
-        totals: dict[str, Any] = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {"counts": [], "operators": 0, "loads": 0}
-    return totals
+        content = path.read_bytes()
+    except OSError:
+        return counts
+    counts.frombytes(content[: len(content) // counts.itemsize * counts.itemsize])
+    return counts
 
 
-def _process(head: dict[str, Any], totals: dict[str, Any]) -> Process:
+def _process(head: dict[str, Any], counted: list[tuple[dict[str, Any], int]]) -> Process:
+    tallies: dict[str, Counter[str]] = {}
+    for row, count in counted:
+        if "tally" in row and count:
+            tallies.setdefault(row["tally"], Counter())[row["name"]] += count
     return Process(
         **head,
-        operators=totals["operators"],
-        loads=totals["loads"],
-        matmuls=Counter(totals.get("matmuls", {})),
-        attention=Counter(totals.get("attention", {})),
-        compiled_calls=totals.get("compiled_calls", 0),
+        operators=tallies.get("operators", Counter()).total(),
+        loads=tallies.get("loads", Counter()).total(),
+        compiled_calls=tallies.get("compiled_calls", Counter()).total(),
+        matmuls=tallies.get("matmuls", Counter()),
+        attention=tallies.get("attention", Counter()),
     )
 
 
@@ -184,10 +195,12 @@ def _group(found: list[tuple[dict[str, Any], int, str]]) -> list[Site]:
     sites: dict[tuple[Any, ...], Site] = {}
     for row, count, process in found:
         frame, caller, compiled = (_frame(row[name]) for name in ("site", "caller", "compiled"))
+        if row.get("more"):
+            frame, caller, compiled = MORE, None, None
         about = row["kind"] if row["kind"] in ("import", "kernel") else "dtype"
         key = (frame, caller, compiled, about)
         if key not in sites:
-            sites[key] = Site(frame, caller, compiled, tuple(Frame(*each) for each in row["stack"]))
+            sites[key] = Site(frame, caller, compiled, tuple(Frame(*each) for each in row["stack"] if frame != MORE))
         sites[key].add(row, count, process)
     return list(sites.values())
 

@@ -13,7 +13,7 @@ from precpatch import __version__
 from precpatch.engine.finding import Finding
 from precpatch.guard.findings import Mend, Mender
 from precpatch.guard.order import Order
-from precpatch.guard.record import Frame, Process, Record, Site
+from precpatch.guard.record import MORE, Frame, Process, Record, Site
 from precpatch.report.line import Line, line, plain, plural, visible
 from precpatch.report.text import change, headline
 
@@ -22,6 +22,7 @@ _MOST_INSIDE = 3
 _MOST_FINDINGS = 3
 _DEEPEST_STACK = 12
 _PACKAGES = ("site-packages", "dist-packages")
+_MORE = "more places than the guard tells apart"
 _IN_BACKWARD = "the backward pass (no Python frame)"
 
 
@@ -95,7 +96,7 @@ def _place_lines(place: Frame | None, sites: list[Site], outcome: Outcome) -> It
     """A block a place: where, how often, what, through which packages, and the findings that would have mended it."""
     total = sum(site.count for site in sites)
     dtypes = ", ".join(sum((site.dtypes for site in sites), Counter()))
-    where = f"{_shown(place)} {place.function}" if place else _IN_BACKWARD
+    where = _MORE if place == MORE else f"{_shown(place)} {place.function}" if place else _IN_BACKWARD
     yield line((visible(where), "bold"), f"  {plural(total, 'trip')}{f', {dtypes}' if dtypes else ''}", _in(sites))
     operators = sum((site.operators for site in sites), Counter())
     yield line(f"  {_words(sum((site.phases for site in sites), Counter()))}: {_words(operators)}")

@@ -19,6 +19,7 @@ def start() -> None:
         return
     from .imports import after_import, block
     from .settings import Settings
+    from .threads import Threads
     from .trips import Trips
     from .watch import watch
 
@@ -26,4 +27,6 @@ def start() -> None:
     trips = Trips(settings)
     if settings.block:
         block(settings.block, trips)
-    after_import("torch", lambda torch: watch(torch, settings, trips))
+    threads = Threads()
+    threads.watch_ray()
+    after_import("torch", lambda torch: watch(torch, settings, trips, threads))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sysconfig
 from types import FrameType, ModuleType
-from typing import NamedTuple
+from typing import NamedTuple, Tuple  # noqa: UP035 (``tuple`` takes no subscript in Python 3.8)
 
-Frame = tuple[str, int, str]
+Frame = Tuple[str, int, str]  # noqa: UP006
 """File, line and function."""
 
 GUARD, QUIET, LIBRARY, OWN = range(4)

@@ -1,12 +1,13 @@
-"""What happened in this process, on disk as it happens, so that a killed process leaves it too.
+"""What happened in this process, on disk as it happens, so that a killed process leaves all of it.
 
-Two files a process: rows of JSON, appended, and a small file of counts, replaced at most twice a second.
+Two files a process: rows of JSON, appended, and an array of counters, one for each row after the first. The array is
+mapped into memory: counting is an addition there, and the kernel keeps it whatever ends the process.
 """
 
 from __future__ import annotations
 
-import atexit
 import json
+import mmap
 import os
 import sys
 import threading
@@ -15,101 +16,112 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Any
 
-_SECONDS = 0.5
-_OPERATORS = 1024
+ROWS = 4096
+"""The most events that are told apart in a process; what is new after that is counted in one row."""
+
+OPERATORS, LOADS, COMPILED_CALLS = range(3)
+_TALLIES = "operators", "loads", "compiled_calls"
+_FULL = "more"
+_SLOTS = ROWS + 256
 
 
 class Journal:
-    """The counts and first events of one process."""
+    """The counters and first events of one process.
+
+    Attributes:
+        counts: the counters, by the number of their row; the first three are those of the names above.
+    """
 
     def __init__(self, folder: str) -> None:
-        """Write below ``folder``, also from forked children and at ``os._exit``, which skips ``atexit``."""
+        """Write below ``folder``, also from forked children."""
         self._folder = folder
         self._torch: str | None = None
+        self._maps: list[Any] = []
         self.restart()
-        atexit.register(self.flush)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self.restart)
-        leave = os._exit
-
-        def flush_and_leave(status: int) -> None:
-            self.flush()
-            leave(status)
-
-        vars(os)["_exit"] = flush_and_leave
 
     def restart(self) -> None:
         """Begin a journal of its own for this process; a fork shares nothing with its parent."""
         self._path = os.path.join(self._folder, f"{os.getpid()}-{time.time_ns()}")
         self._lock = threading.RLock()
         self._begun = False
-        self._flushed = 0.0
         self._numbers: dict[Hashable, int] = {}
-        self._counts: list[int] = []
-        self.operators = 0
-        self.loads = 0
-        self.compiled_calls = 0
-        self.matmuls: dict[str, int] = {}
-        self.attention: dict[str, int] = {}
+        self.counts: Any = _Unbegun(self)
 
     def watch_torch(self, version: str) -> None:
         """Say that torch is watched here from now on."""
         self._torch = version
-        with self._lock:
-            self._begin()
+        self.begin()
 
-    def operator(self) -> None:
-        """Count an operator that was looked at."""
-        self.operators += 1
-        if not self.operators % _OPERATORS:
-            self._flush_sometimes()
+    def tally(self, group: str, name: str) -> None:
+        """Count one of ``name`` among its ``group``."""
+        self.count((group, name), lambda: {"tally": group, "name": name})
 
     def count(self, key: Hashable, describe: Callable[[], dict[str, Any]]) -> None:
         """Count an event; the first of its ``key`` is described at once."""
         with self._lock:
             number = self._numbers.get(key)
             if number is None:
-                number = self._numbers[key] = len(self._counts)
-                self._counts.append(0)
-                self._begin()
-                self._append({"time": time.time(), **describe()})
-            self._counts[number] += 1
-            self._flush_sometimes()
+                number = self._describe(key, describe)
+            self.counts[number] += 1
 
-    def flush(self) -> None:
-        """Write the counts."""
+    def begin(self) -> None:
+        """Write the first rows: which process this is, and what it always counts."""
         with self._lock:
-            self._flushed = time.monotonic()
-            if self.operators:
-                self._begin()
             if not self._begun:
-                return
-            counts = {
-                "counts": self._counts,
-                "operators": self.operators,
-                "loads": self.loads,
-                "compiled_calls": self.compiled_calls,
-                # Other threads add to these; a copy is made in one step.
-                "matmuls": dict(self.matmuls),
-                "attention": dict(self.attention),
-            }
-            with suppress(OSError):
-                with open(f"{self._path}.new", "w") as file:
-                    json.dump(counts, file)
-                os.replace(f"{self._path}.new", f"{self._path}.counts")
+                self._begun = True
+                self.counts = self._array()
+                program = os.path.basename((getattr(sys, "argv", None) or [""])[0])
+                self._append({"pid": os.getpid(), "program": program, "torch": self._torch})
+                for name in _TALLIES:
+                    self._describe(name, lambda name=name: {"tally": name, "name": ""})  # type: ignore[misc]
 
-    def _flush_sometimes(self) -> None:
-        if time.monotonic() - self._flushed > _SECONDS:
-            self.flush()
+    def _describe(self, key: Hashable, describe: Callable[[], dict[str, Any]]) -> int:
+        """Write the row of a new key, and return its number."""
+        self.begin()
+        row = {"time": time.time(), **describe()}
+        number = len(self._numbers)
+        if number >= ROWS and "tally" not in row:
+            key, row = _FULL, {**row, "more": True}
+            if key in self._numbers:
+                return self._numbers[key]
+        self._append(row)
+        self._numbers[key] = number
+        return number
 
-    def _begin(self) -> None:
-        """Write the first row: which process this is."""
-        if not self._begun:
-            self._begun = True
-            program = os.path.basename((getattr(sys, "argv", None) or [""])[0])
-            self._append({"pid": os.getpid(), "program": program, "torch": self._torch})
+    def _array(self) -> Any:
+        """Counters in a mapped file; in plain memory where the file cannot be had, as on a full disk.
+
+        Zeros are written, since a hole in the file would take its space later, when no error can be raised. A map is
+        kept for ever: it holds a descriptor, which is not its own any more after a daemon has closed all of them.
+        """
+        size = 8 * _SLOTS
+        try:
+            with open(f"{self._path}.counts", "w+b") as file:
+                file.write(bytes(size))
+                file.flush()
+                self._maps.append(mmap.mmap(file.fileno(), size))
+        except (OSError, ValueError):
+            return memoryview(bytearray(size)).cast("Q")
+        return memoryview(self._maps[-1]).cast("Q")
 
     def _append(self, row: dict[str, Any]) -> None:
         """Add a row. The file is opened each time: a daemon may close files that it does not know."""
         with suppress(OSError), open(f"{self._path}.rows", "a") as file:
             file.write(json.dumps(row) + "\n")
+
+
+class _Unbegun:
+    """The counters of a process that has counted nothing yet: the first count begins its journal."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def __getitem__(self, number: int) -> int:
+        self._journal.begin()
+        count: int = self._journal.counts[number]
+        return count
+
+    def __setitem__(self, number: int, count: int) -> None:
+        self._journal.counts[number] = count

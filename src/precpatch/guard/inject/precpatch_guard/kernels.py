@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from .imports import after_import
+from .journal import COMPILED_CALLS
 from .settings import TORCH_COMPILE, TRITON
 from .trips import COMPUTE, KERNEL, Trips
 
@@ -31,7 +32,7 @@ def watch_compile(torch: Any, kernels: list[str], trips: Trips) -> None:
         compiled = trips.frames.locate(sys._getframe()).site
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            trips.journal.compiled_calls += 1
+            trips.journal.counts[COMPILED_CALLS] += 1
             if trip:
                 trips.record(KERNEL, TORCH_COMPILE, "", sys._getframe(), compiled)
             return model(*args, **kwargs)
@@ -43,6 +44,20 @@ def watch_compile(torch: Any, kernels: list[str], trips: Trips) -> None:
         return module
 
     torch.compile = compile_watched
+    after_import("torch._dynamo", lambda dynamo: _watch_optimize(dynamo, compile_watched))
+
+
+def _watch_optimize(dynamo: Any, compile_watched: Any) -> None:
+    """Treat ``torch._dynamo.optimize`` as ``torch.compile``, which calls it in turn, with an object for the backend."""
+    original = dynamo.optimize
+
+    @functools.wraps(original)
+    def optimize_watched(backend: Any = "inductor", *args: Any, **options: Any) -> Any:
+        if type(backend).__module__ == "torch":
+            return original(backend, *args, **options)
+        return lambda function: compile_watched(function, backend=backend, disable=options.get("disable", False))
+
+    dynamo.optimize = optimize_watched
 
 
 def _uses_inductor(options: dict[str, Any]) -> bool:

@@ -8,13 +8,15 @@ from .frames import Frame, Frames
 from .journal import Journal
 from .settings import Settings
 
-COMPUTE, PRODUCE, LOAD, KERNEL, IMPORT = "compute", "produce", "load", "kernel", "import"
+COMPUTE, PRODUCE, LOAD = "compute", "produce", "load"
+KERNEL, IMPORT, AUTOCAST = "kernel", "import", "autocast"
 
 _SAID = {
     COMPUTE: "{operator} computes with {dtype}",
     PRODUCE: "{operator} makes a {dtype} tensor",
     LOAD: "{operator} reads a {dtype} tensor",
     KERNEL: "{operator} compiles a kernel",
+    AUTOCAST: "{operator}, asks for {dtype}",
 }
 
 
@@ -54,7 +56,6 @@ class Trips:
             },
         )  # fmt: skip
         if self._settings.stop and kind != IMPORT:
-            self.journal.flush()
             where = place.caller or place.site
             at = f"at {self.frames.shown(where)}" if where else "in the backward pass"
             said = _SAID[kind].format(operator=operator, dtype=dtype)

@@ -2,43 +2,58 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
-import threading
 from typing import Any
 
+from .journal import LOADS, OPERATORS
 from .kernels import watch_compile, watch_triton
 from .operators import ATTENTION, Operator
 from .pretend import pretend
+from .regions import watch_autocast
 from .settings import Settings
-from .trips import LOAD, Trips
+from .threads import Threads
+from .trips import LOAD, PRODUCE, Trips
 
 
-def watch(torch: Any, settings: Settings, trips: Trips) -> None:
+def watch(torch: Any, settings: Settings, trips: Trips, threads: Threads) -> None:
     """Watch this process for the rest of its life; ``torch`` was just imported."""
     trips.frames.hide(torch)
     trips.journal.watch_torch(str(torch.__version__))
     if settings.pretend:
         pretend(torch, settings.pretend, settings.card)
-    _let_torch_ask(torch)
+    _look_away(torch)
     dtypes = Dtypes(torch, settings.forbid)
-    _watch_threads(torch, _mode_of(torch, _Watch(dtypes, settings.strict, trips)))
+    threads.use(torch, _mode_of(torch, _Watch(torch, settings, dtypes, trips)))
+    watch_autocast(torch, settings.forbid, trips)
     watch_compile(torch, settings.kernels, trips)
     watch_triton(settings.kernels, dtypes, trips)
 
 
-def _let_torch_ask(torch: Any) -> None:
-    """Keep the tensor out of sight with which ``torch.cuda.is_bf16_supported`` tries bfloat16: asking is not using."""
-    ask = getattr(torch.cuda, "_check_bf16_tensor_supported", None)
-    if ask is None:
-        return
+def _look_away(torch: Any) -> None:
+    """Keep out of sight what is no use of a dtype, or cannot be done in sight.
+
+    ``torch.cuda.is_bf16_supported`` tries bfloat16 on a tensor: asking is not using. ``torch.jit.trace`` cannot trace
+    under a dispatch mode; what it traced is seen whenever it runs.
+    """
     unseen = importlib.import_module("torch.utils._python_dispatch")._disable_current_modes
 
-    def ask_unseen(device: Any) -> Any:
-        with unseen():
-            return ask(device)
+    def hide(module: Any, name: str) -> None:
+        function = getattr(module, name, None)
+        if function is None:
+            return
 
-    torch.cuda._check_bf16_tensor_supported = ask_unseen
+        @functools.wraps(function)
+        def call_unseen(*args: Any, **kwargs: Any) -> Any:
+            with unseen():
+                return function(*args, **kwargs)
+
+        setattr(module, name, call_unseen)
+
+    hide(torch.cuda, "_check_bf16_tensor_supported")
+    hide(torch.jit, "trace")
+    hide(torch.jit, "trace_module")
 
 
 class Dtypes:
@@ -62,6 +77,17 @@ class Dtypes:
         self._collect(values, found)
         return found
 
+    def is_cast(self, targets: Any, sources: Any) -> bool:
+        """Whether a forbidden tensor among ``targets`` is filled from one of another dtype."""
+        pairs = zip(self._tensors(targets), self._tensors(sources))  # noqa: B905 (strict is of Python 3.10)
+        return any(to.dtype in self._names and to.dtype != of.dtype for to, of in pairs)
+
+    def _tensors(self, value: Any) -> list[Any]:
+        """The tensors in nested ``value``."""
+        if isinstance(value, (list, tuple)):
+            return [tensor for each in value for tensor in self._tensors(each)]
+        return [value] if isinstance(value, self._tensor) else []
+
     def _collect(self, value: Any, found: list[str]) -> None:
         if isinstance(value, self._tensor):
             name = self._names.get(value.dtype)
@@ -83,28 +109,36 @@ def _is_real(tensor: Any) -> bool:
 class _Watch:
     """Looks at operators. One for the process."""
 
-    def __init__(self, dtypes: Dtypes, strict: bool, trips: Trips) -> None:
+    def __init__(self, torch: Any, settings: Settings, dtypes: Dtypes, trips: Trips) -> None:
+        self._dispatcher = torch._C
+        self._is_inference = torch.is_inference_mode_enabled
+        self._composite = torch._C.DispatchKey.CompositeImplicitAutograd
         self._dtypes = dtypes
-        self._strict = strict
+        self._strict = settings.strict
         self._trips = trips
+        self._journal = trips.journal
         self._operators: dict[Any, Operator] = {}
 
-    def call(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def call(self, mode: Any, func: Any, args: Any, kwargs: Any) -> Any:
         """Call an operator and look at what goes in and out; one that fails on forbidden arguments trips as well."""
         operator = self._operators.get(func)
         if operator is None:
-            operator = self._operators[func] = Operator(func)
-        self._trips.journal.operator()
+            operator = self._operators[func] = Operator(func, self._dispatcher)
+        if operator.is_composite and self._is_inference():
+            # Elsewhere autograd takes it apart before it comes this far.
+            with mode:
+                return func._op_dk(self._composite, *args, **kwargs)
+        self._journal.counts[OPERATORS] += 1
         taken = self._dtypes.among((args, kwargs))
         try:
             out = func(*args, **kwargs)
         except Exception:
             if taken:
-                self._look(operator, taken, taken)
+                self._look(operator, args, taken, taken)
             raise
         made = self._dtypes.among(out)
         if taken or made:
-            self._look(operator, taken, made)
+            self._look(operator, args, taken, made)
         if operator.role:
             self._tally(operator, args)
         return out
@@ -113,14 +147,15 @@ class _Watch:
         """Count a matrix product by its dtype, or an attention kernel by its name."""
         dtype = self._dtypes.first(args)
         if dtype:
-            journal = self._trips.journal
-            counts, key = (journal.attention, operator.name) if operator.role == ATTENTION else (journal.matmuls, dtype)
-            counts[key] = counts.get(key, 0) + 1
+            self._journal.tally(operator.role, operator.name if operator.role == ATTENTION else dtype)
 
-    def _look(self, operator: Operator, taken: list[str], made: list[str]) -> None:
-        kind = operator.kind(taken, made)
+    def _look(self, operator: Operator, args: Any, taken: list[str], made: list[str]) -> None:
+        if operator.is_copy_into:
+            kind = PRODUCE if self._dtypes.is_cast(args[0], args[1:2]) else LOAD
+        else:
+            kind = operator.kind(taken, made, args)
         if kind == LOAD and not self._strict:
-            self._trips.journal.loads += 1
+            self._journal.counts[LOADS] += 1
         else:
             self._trips.record(kind, operator.name, (made or taken)[0], sys._getframe(1))
 
@@ -133,7 +168,7 @@ def _mode_of(torch: Any, watch: _Watch) -> Any:
         # A tensor made of other tensors (DTensor, NestedTensor) unwraps first: its own operators are looked at.
         if any(hasattr(each, "__tensor_flatten__") for each in types):
             return NotImplemented
-        return watch.call(func, args, kwargs or {})
+        return watch.call(self, func, args, kwargs or {})
 
     members = {
         "__torch_dispatch__": dispatch,
@@ -142,32 +177,3 @@ def _mode_of(torch: Any, watch: _Watch) -> Any:
         "_should_skip_dynamo": classmethod(lambda _: False),
     }
     return type("PrecisionGuard", (base,), members)
-
-
-def _watch_threads(torch: Any, mode: Any) -> None:
-    """Enter a mode in this thread and in all that follow.
-
-    Threads that Python did not start, such as those of Ray's asyncio actors, are entered when they first call a module;
-    the autograd engine's inherit the mode of the thread that called ``backward``.
-    """
-    entered = threading.local()
-    depth = torch._C._len_torch_dispatch_stack
-
-    def enter() -> None:
-        if not hasattr(entered, "mode"):
-            entered.mode = None if depth() else mode().__enter__()
-
-    enter()
-    thread: Any = threading.Thread
-    run_thread, call_module = thread._bootstrap_inner, torch.nn.Module.__call__
-
-    def run_watched(self: Any) -> None:
-        enter()
-        run_thread(self)
-
-    def call_watched(self: Any, *args: Any, **kwargs: Any) -> Any:
-        enter()
-        return call_module(self, *args, **kwargs)
-
-    thread._bootstrap_inner = run_watched
-    torch.nn.Module.__call__ = call_watched
