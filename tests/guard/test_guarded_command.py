@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import signal
 import subprocess
@@ -125,3 +126,34 @@ def test_a_signal_is_passed_on_and_its_number_comes_back(tmp_path: Path) -> None
         _, report = process.communicate(timeout=30)
     assert process.returncode == 128 + signal.SIGTERM
     assert b"No trips; no process imported torch under the guard, so no operator was looked at" in report
+
+
+def test_input_and_output_are_passed_on_byte_for_byte(tmp_path: Path) -> None:
+    line = [sys.executable, "-m", "precpatch", "guard", "--target", "p40", "--", "cat"]
+    data = bytes(range(256))
+    done = subprocess.run(line, cwd=tmp_path, input=data, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (0, data)
+
+
+def test_an_odd_pythonpath_is_kept(guard: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["/a b", "/it's", "/\u00e4;$x"]))
+    done = guard("import sys; print(sys.path[2:5])", "--target", "p40")
+    assert ast.literal_eval(done.out) == ["/a b", "/it's", "/\u00e4;$x"]
+
+
+INJECT = Path(__file__).parents[2] / "src" / "precpatch" / "guard" / "inject"
+
+
+@pytest.mark.parametrize("path", sorted(INJECT.rglob("*.py")), ids=lambda path: path.name)
+def test_what_runs_in_the_users_python_is_python_3_8(path: Path) -> None:
+    tree = ast.parse(path.read_text(), feature_version=(3, 8))
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Match)]
+    hidden = [node.annotation for node in ast.walk(tree) if isinstance(node, (ast.AnnAssign, ast.arg))]
+    hidden += [node.returns for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    unread = {id(inner) for annotation in hidden if annotation for inner in ast.walk(annotation)}
+    names = {"dict", "frozenset", "list", "set", "tuple", "type", "Callable", "Iterator", "Sequence"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and id(node) not in unread:
+            assert node.value.id not in names, f"line {node.lineno}: {node.value.id} takes no subscript in Python 3.8"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "zip":
+            assert not node.keywords, f"line {node.lineno}: strict is of Python 3.10"

@@ -380,3 +380,120 @@ FOREIGN = """
 @pytest.mark.skipif(sys.platform != "linux", reason="the thread is made with Linux's pthread_create")
 def test_a_thread_that_python_did_not_start(guard: Callable[..., object]) -> None:
     assert guard(FOREIGN, "--target", "p40").sites("in_foreign_thread")
+
+
+ENDINGS = """
+    import ctypes, os, signal, sys
+    import torch
+
+    def work():
+        torch.ones(2, 2) @ torch.ones(2, 2)
+        torch.ones(2).to(torch.bfloat16)
+
+    def execute():
+        work()
+        os.execv(sys.executable, [sys.executable, "-c", "import torch; torch.ones(2, 2) @ torch.ones(2, 2)"])
+
+    def close_files():
+        os.closerange(3, 256)
+        work()
+
+    def go_elsewhere():
+        os.chdir("/")
+        work()
+
+    ends = {
+        "exit": lambda: (work(), os._exit(0)),
+        "kill": lambda: (work(), os.kill(os.getpid(), signal.SIGKILL)),
+        "crash": lambda: (work(), ctypes.string_at(0)),
+        "execute": execute, "close_files": close_files, "go_elsewhere": go_elsewhere,
+    }
+    work()
+    for end in ends.values():
+        if not os.fork():
+            end()
+            os._exit(0)
+        os.wait()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it forks")
+def test_counts_are_whole_whatever_ends_a_process(guard: Callable[..., object]) -> None:
+    done = guard(ENDINGS, "--target", "p40")
+    (site,) = done.sites("work")
+    assert (site["count"], site["processes"], site["path"]) == (7, 7, "main.py")
+    assert done.report["summary"]["matmuls"] == {"float32": 8}
+
+
+PLACES = """
+    import torch
+    for line in range(4200):
+        exec(compile("\\n" * line + "values.mul(2)", "generated", "exec"), {"values": BF16})
+    torch.ones(2, 2) @ torch.ones(2, 2)
+""".replace("BF16", "torch.zeros(4, dtype=torch.uint8).view(torch.bfloat16)")
+
+
+def test_more_places_than_can_be_told_apart_are_counted_in_one(guard: Callable[..., object]) -> None:
+    report = guard(PLACES, "--target", "p40").report
+    assert report["summary"]["trips"] == 4200
+    assert report["sites"][-1]["path"] == "<more>"
+    assert len(report["sites"]) < 4200
+    assert report["summary"]["matmuls"] == {"float32": 1}
+
+
+DELETED = """
+    import json, os, shutil
+    import torch
+    shutil.rmtree(json.loads(os.environ["PRECPATCH_GUARD"])["folder"])
+    torch.ones(2).to(torch.bfloat16)
+"""
+
+
+def test_a_deleted_journal_is_not_a_clean_run(guard: Callable[..., object]) -> None:
+    done = guard(DELETED, "--target", "p40")
+    assert (done.code, done.report) == (2, {})
+    assert "No such file or directory" in done.err
+    assert "the command deleted" in done.err
+    assert done.err.count("\n") == 2
+
+
+def test_raise_reaches_the_user_out_of_a_backward_pass(guard: Callable[..., object]) -> None:
+    script = """
+        import torch
+        values = torch.ones(2, requires_grad=True)
+        doubled = values * 2
+        doubled.register_hook(lambda values: values.to(torch.bfloat16).float())
+        doubled.sum().backward()
+        print("after")
+    """
+    done = guard(script, "--target", "p40", "--mode", "raise")
+    assert (done.code, done.out, done.report["exit_code"]) == (1, "", 1)
+    assert "PrecisionError: precpatch guard: aten::_to_copy makes a bfloat16 tensor at main.py:5" in done.err
+
+
+RAY = """
+    import ray
+    import torch
+
+    @ray.remote
+    class Worker:
+        def multiply(self):
+            return [torch.ones(2, 2) @ torch.ones(2, 2) for _ in range(5)][0].sum().item()
+
+        def in_thread(self):
+            return torch.ones(2).to(torch.bfloat16).float().sum().item()
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.get(Worker.remote().multiply.remote())
+    ray.get(Worker.options(max_concurrency=2).remote().in_thread.remote())
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None and not os.environ.get("CI"), reason="Ray is not installed")
+def test_ray_actors_are_watched_in_their_threads_and_raise_in_the_driver(guard: Callable[..., object]) -> None:
+    done = guard(RAY, "--target", "p40", "--mode", "raise")
+    (site,) = done.sites("in_thread")
+    assert (site["count"], site["processes"]) == (1, 1)
+    assert done.report["summary"]["matmuls"] == {"float32": 5}
+    assert (done.code, done.report["exit_code"]) == (1, 1)
+    assert "PrecisionError: precpatch guard: aten::_to_copy makes a bfloat16 tensor at " in done.err

@@ -124,8 +124,8 @@ def guard(
     Not seen: C++ and CUDA extensions that bypass PyTorch's dispatcher (Triton
     launches are seen), what Inductor would generate, Python started with -I, -E, -S
     or an environment of its own, other hosts, a Ray cluster that was already
-    running. A step of a tiny model takes up to 5 times as long, of a large one
-    at most 1.2 times.
+    running, what daemons do after the command has ended. A step of a tiny model
+    takes up to 5 times as long, of a large one at most 1.2 times.
 
     Examples:
       precpatch guard --target p40 -- python train.py
@@ -162,6 +162,7 @@ def guard(
     )
     with TemporaryDirectory(prefix="precpatch-guard-", ignore_cleanup_errors=True) as folder:
         code = run_guarded(command, order, Path(folder), checkout)
+        _check_kept(Path(folder))
         record = read_record(Path(folder))
     from precpatch.guard.report import Outcome, render
 
@@ -174,6 +175,16 @@ def guard(
 def _names(values: list[str] | None) -> list[str]:
     """The names in comma lists."""
     return [name.strip() for value in values or () for name in value.split(",") if name.strip()]
+
+
+def _check_kept(folder: Path) -> None:
+    """Without the journals nothing is known, which must not look like a clean run."""
+    from precpatch.errors import UserError
+
+    if not folder.is_dir():
+        raise UserError(
+            f"the command deleted {folder}, where the guard keeps its journal; set TMPDIR to another folder"
+        )
 
 
 def _root(checkout: Path | None) -> Path | None:

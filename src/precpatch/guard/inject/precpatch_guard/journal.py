@@ -30,12 +30,14 @@ class Journal:
 
     Attributes:
         counts: the counters, by the number of their row; the first three are those of the names above.
+        tallies: numbers of counters that whoever counts keeps here; empty again in a forked child.
     """
 
     def __init__(self, folder: str) -> None:
         """Write below ``folder``, also from forked children."""
         self._folder = folder
         self._torch: str | None = None
+        self._complained = False
         self._maps: list[Any] = []
         self.restart()
         if hasattr(os, "register_at_fork"):
@@ -47,6 +49,7 @@ class Journal:
         self._lock = threading.RLock()
         self._begun = False
         self._numbers: dict[Hashable, int] = {}
+        self.tallies: dict[Hashable, int] = {}
         self.counts: Any = _Unbegun(self)
 
     def watch_torch(self, version: str) -> None:
@@ -54,9 +57,11 @@ class Journal:
         self._torch = version
         self.begin()
 
-    def tally(self, group: str, name: str) -> None:
-        """Count one of ``name`` among its ``group``."""
-        self.count((group, name), lambda: {"tally": group, "name": name})
+    def number_of(self, group: str, name: str) -> int:
+        """The number of the counter for ``name`` among its ``group``."""
+        with self._lock:
+            number = self._numbers.get((group, name))
+            return self._describe((group, name), lambda: {"tally": group, "name": name}) if number is None else number
 
     def count(self, key: Hashable, describe: Callable[[], dict[str, Any]]) -> None:
         """Count an event; the first of its ``key`` is described at once."""
@@ -108,8 +113,18 @@ class Journal:
 
     def _append(self, row: dict[str, Any]) -> None:
         """Add a row. The file is opened each time: a daemon may close files that it does not know."""
-        with suppress(OSError), open(f"{self._path}.rows", "a") as file:
-            file.write(json.dumps(row) + "\n")
+        try:
+            with open(f"{self._path}.rows", "a") as file:
+                file.write(json.dumps(row) + "\n")
+        except OSError as error:
+            self._complain(error)
+
+    def _complain(self, error: OSError) -> None:
+        """Say once that the report will lack what happens here; on the descriptor, which ``sys.stderr`` may not be."""
+        if not self._complained:
+            self._complained = True
+            with suppress(OSError):
+                os.write(2, f"precpatch guard: {error}; the report misses what process {os.getpid()} does\n".encode())
 
 
 class _Unbegun:

@@ -64,12 +64,12 @@ class Dtypes:
         self._tensor = torch.Tensor
         self._names = {getattr(torch, name): name for name in names if hasattr(torch, name)}
 
-    def first(self, values: Any) -> str:
-        """The dtype of the first tensor of ``values`` if a kernel would run on it; "" for none."""
+    def of_first(self, values: Any) -> Any:
+        """The dtype of the first tensor of ``values`` if a kernel runs on it, else None."""
         for value in values:
             if isinstance(value, self._tensor):
-                return str(value.dtype).rpartition(".")[2] if _is_real(value) else ""
-        return ""
+                return None if value.is_meta or type(value).__name__ == "FakeTensor" else value.dtype
+        return None
 
     def among(self, values: Any) -> list[str]:
         """The forbidden dtypes of the tensors in nested ``values``, one entry a tensor."""
@@ -145,9 +145,14 @@ class _Watch:
 
     def _tally(self, operator: Operator, args: Any) -> None:
         """Count a matrix product by its dtype, or an attention kernel by its name."""
-        dtype = self._dtypes.first(args)
-        if dtype:
-            self._journal.tally(operator.role, operator.name if operator.role == ATTENTION else dtype)
+        dtype = self._dtypes.of_first(args)
+        if dtype is not None:
+            journal = self._journal
+            number = journal.tallies.get((operator, dtype))
+            if number is None:
+                name = operator.name if operator.role == ATTENTION else str(dtype).rpartition(".")[2]
+                number = journal.tallies[operator, dtype] = journal.number_of(operator.role, name)
+            journal.counts[number] += 1
 
     def _look(self, operator: Operator, args: Any, taken: list[str], made: list[str]) -> None:
         if operator.is_copy_into:
