@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -30,6 +31,11 @@ def is_known(config: Config) -> bool:
     return config.folder is not None and config.name is not None and "://" not in config.folder
 
 
+def composable(configs: Sequence[Config]) -> list[Config]:
+    """The configs that can be composed, each once."""
+    return list({_file(config): config for config in reversed(configs) if is_known(config)}.values())[::-1]
+
+
 def config_job(number: int, config: Config, root: Path) -> Job:
     """The job to compose a config."""
     job = {
@@ -37,6 +43,7 @@ def config_job(number: int, config: Config, root: Path) -> Job:
         "kind": "config",
         "folder": str((root / (config.folder or "")).resolve()),
         "config": config.name,
+        "started_in": str((root / config.path).parent),
     }
     return job if config.version is ... else {**job, "version_base": config.version}
 
@@ -53,30 +60,30 @@ def configs_step(
     defaults: Answer,
     python: str,
 ) -> Step:
-    """What the answers mean: one for each of ``configs`` that the syntax tells, and the one on the dataclasses."""
-    known = [config for config in configs if is_known(config)]
-    problems: dict[Problem, None] = {}
-    notes: dict[str, None] = {}
-    for config, answer in zip(known, answers, strict=True):
-        problems |= dict.fromkeys(_problems(config, answer, judge, python))
-        notes |= dict.fromkeys(_unneeded_targets(answer, judge))
-    for refusal in defaults.get("refusals", ()):
-        problems[Problem(refusal["path"], refusal["line"], refusal["text"])] = None
+    """What the answers mean.
+
+    Args:
+        judge: says what a failure means.
+        configs: the configs of the entry points.
+        answers: one for each of ``composable(configs)``.
+        defaults: the answer on the dataclasses.
+        python: the interpreter, for the advice.
+    """
+    known = composable(configs)
+    pairs = list(zip(known, answers, strict=True))
+    problems = [problem for config, answer in pairs for problem in _problems(config, answer, judge, python)]
+    problems += [Problem(each["path"], each["line"], each["text"]) for each in defaults.get("refusals", ())]
+    composed = [config for config, answer in pairs if "failures" in answer]
     built = sum(answer.get("built", 0) for answer in answers)
     waiting = sum(len(answer.get("unbuilt", ())) for answer in answers)
-    if waiting:
-        told = plural(waiting, "dataclass waits", "dataclasses wait")
-        notes[f"{told} for values that you give, and only their checks of precision were read"] = None
-    for config in configs:
-        if config not in known:
-            notes[f"{config.path}:{config.line}: its config is only known when it runs"] = None
+    classes = int(defaults.get("classes", 0))
     return Step(
         "configs",
         FAILED if problems else OK,
-        _summary(len(known), built, defaults.get("classes", 0)),
-        tuple(problems),
-        tuple(notes),
-        figures={"configs": len(known), "built": built, "waiting": waiting, "dataclasses": defaults.get("classes", 0)},
+        _summary(len(composed), built, classes),
+        tuple(dict.fromkeys(problems)),
+        tuple(dict.fromkeys([*_config_notes(configs, pairs), *_target_notes(answers, judge), *_waiting(waiting)])),
+        figures={"configs": len(composed), "built": built, "waiting": waiting, "dataclasses": classes},
     )
 
 
@@ -85,22 +92,45 @@ def _summary(configs: int, built: int, classes: int) -> str:
     return f"{composed}, {plural(built, 'dataclass', 'dataclasses')} built, {classes} read"
 
 
+def _file(config: Config) -> str:
+    return posixpath.normpath(f"{config.folder}/{(config.name or '').removesuffix('.yaml')}.yaml")
+
+
 def _problems(config: Config, answer: Answer, judge: Judge, python: str) -> Iterator[Problem]:
-    name = f"{config.folder}/{config.name}"
     verdict = judge.judge(judge.modules.by_path[config.path], answer)
     if verdict is not None:
         hint = f", for {python}: name the interpreter that runs verl with --python FILE" if verdict.needs else ""
-        yield Problem(config.path, config.line, f"config {name}: {verdict.problem.message}{hint}")
+        yield Problem(_file(config), 0, f"does not compose: {verdict.problem.message}{hint}")
     for text in answer.get("problems", ()):
-        yield Problem(config.path, config.line, f"config {name}: {text}")
+        yield Problem(_file(config), 0, text)
     for each in answer.get("failures", ()):
         found = judge.judge(judge.modules.holding(each["target"]), each)
         if found is not None and not found.needs:
             yield Problem(found.problem.path, found.problem.line, f"_target_ {each['target']}: {found.problem.message}")
 
 
-def _unneeded_targets(answer: Answer, judge: Judge) -> Iterator[str]:
-    for each in answer.get("failures", ()):
+def _config_notes(configs: Sequence[Config], pairs: Sequence[tuple[Config, Answer]]) -> Iterator[str]:
+    for config in configs:
+        if not is_known(config):
+            yield f"{config.path}:{config.line}: its config is only known when it runs"
+    for config, answer in pairs:
+        if answer.get("absent"):
+            yield f"{config.path}:{config.line}: there is no {_file(config)}, so --config-name has to be given"
+
+
+def _target_notes(answers: Sequence[Answer], judge: Judge) -> Iterator[str]:
+    lost = sorted({name for answer in answers for name in answer.get("lost", ())})
+    if lost:
+        yield f"_target_ that name nothing in the checkout: {', '.join(lost)}"
+    unneeded: dict[str, set[str]] = {}
+    for each in (each for answer in answers for each in answer.get("failures", ())):
         found = judge.judge(judge.modules.holding(each["target"]), each)
         if found is not None and found.needs:
-            yield f"_target_ {each['target']} is not needed here: it needs {found.needs}"
+            unneeded.setdefault(found.needs, set()).add(each["target"])
+    for needs, names in sorted(unneeded.items()):
+        yield f"{plural(len(names), '_target_ is', '_target_ are')} not needed here: needs {needs}"
+
+
+def _waiting(number: int) -> list[str]:
+    told = plural(number, "dataclass waits", "dataclasses wait")
+    return [f"{told} for values that you give, and only their checks of precision were read"] if number else []

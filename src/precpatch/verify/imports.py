@@ -8,7 +8,7 @@ from dataclasses import replace
 from precpatch.report.line import plural
 from precpatch.verify.modules import Module, Modules
 from precpatch.verify.outcome import FAILED, OK, Problem, Step
-from precpatch.verify.processes import Answer, Job, Workplace, do_again, do_jobs
+from precpatch.verify.processes import Answer, Job, Workplace, do_each, do_jobs
 from precpatch.verify.verdicts import FLASH_ATTN, Judge, Verdict
 
 _FRAMEWORKS = ("torch", "hydra", "omegaconf")
@@ -50,7 +50,8 @@ def imports_step(
     fatal |= {module.path: failed[module.path] for module in required if module.path in failed}
     if not required and not fatal:
         fatal = _no_way_in(modules, entries, stuck)
-    broken = {path: verdict for path, verdict in failed.items() if not verdict.needs} | fatal
+    causes = {verdict.problem for verdict in fatal.values()}
+    broken = {path: verdict for path, verdict in failed.items() if not verdict.needs or verdict.problem in causes}
     unneeded = {
         path: f"needs {verdict.needs}" for path, verdict in failed.items() if path not in broken and path not in stuck
     }
@@ -118,20 +119,29 @@ def _notes(cannot_start: Mapping[str, Verdict], unneeded: Mapping[str, str]) -> 
 
 
 def import_all(place: Workplace, modules: Iterable[Module], jobs: Sequence[Job], judge: Judge) -> dict[int, Answer]:
-    """Do import jobs and others; a failure that an earlier one may have brought about is tried again by itself."""
+    """Do import jobs and others; a failure that an earlier one may have brought about is tried again by itself.
+
+    Of those that fail at the same place one is tried again, and the others where that one comes out differently.
+    """
     by_path = {module.path: module for module in modules}
     answers = do_jobs(place, jobs)
-    doubtful = [
-        job
-        for job in jobs
-        if job["kind"] == "module" and answers[job["id"]].get("again") and _is_broken(judge, by_path, job, answers)
-    ]
-    return {**answers, **do_again(place, doubtful)}
+    doubtful: dict[Problem, list[Job]] = {}
+    for job in jobs:
+        verdict = judge.judge(by_path[job["path"]], answers[job["id"]]) if job["kind"] == "module" else None
+        if verdict and answers[job["id"]].get("again") and not (verdict.needs or _is_flash(verdict)):
+            doubtful.setdefault(verdict.problem, []).append(job)
+    for problem, same in doubtful.items():
+        again = do_jobs(place, same[:1])
+        verdict = judge.judge(by_path[same[0]["path"]], again[same[0]["id"]])
+        if verdict is None or verdict.problem != problem:
+            again |= do_each(place, same[1:])
+        answers |= again
+    return answers
 
 
-def _is_broken(judge: Judge, by_path: Mapping[str, Module], job: Job, answers: Mapping[int, Answer]) -> bool:
-    verdict = judge.judge(by_path[job["path"]], answers[job["id"]])
-    return verdict is not None and not verdict.needs and f"'{FLASH_ATTN}" not in verdict.problem.message
+def _is_flash(verdict: Verdict) -> bool:
+    """Whether it is the import of flash_attn that fails, which nothing before can have brought about."""
+    return f"'{FLASH_ATTN}" in verdict.problem.message
 
 
 def flash_with_gpu(place: Workplace, modules: Sequence[Module], judge: Judge) -> dict[str, Answer]:
@@ -141,6 +151,6 @@ def flash_with_gpu(place: Workplace, modules: Sequence[Module], judge: Judge) ->
     found: dict[str, Answer] = {}
     for job, module in zip(jobs, modules, strict=True):
         verdict = judge.judge(module, answers[job["id"]])
-        if verdict and not verdict.needs and f"'{FLASH_ATTN}" in verdict.problem.message:
+        if verdict and not verdict.needs and _is_flash(verdict):
             found[module.path] = answers[job["id"]]
     return found

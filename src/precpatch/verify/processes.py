@@ -82,7 +82,7 @@ def do_jobs(place: Workplace, jobs: Sequence[Job]) -> dict[int, Answer]:
         answers.update(_in_one_process(place, left))
 
 
-def do_again(place: Workplace, jobs: Sequence[Job]) -> dict[int, Answer]:
+def do_each(place: Workplace, jobs: Sequence[Job]) -> dict[int, Answer]:
     """Do each job in a process of its own."""
     return {number: answer for job in jobs for number, answer in do_jobs(place, [job]).items()}
 

@@ -19,7 +19,7 @@ from precpatch.guard.order import make_order
 from precpatch.guard.run import _INJECT as GUARD
 from precpatch.languages import languages
 from precpatch.plan import Plan
-from precpatch.verify.configs import config_job, configs_step, defaults_job, is_known, patched_words
+from precpatch.verify.configs import composable, config_job, configs_step, defaults_job, patched_words
 from precpatch.verify.imports import flash_with_gpu, import_all, imports_step, module_job
 from precpatch.verify.modules import FUNCTIONS, Config, Module, Modules
 from precpatch.verify.outcome import STEPS, Step, skipped
@@ -159,7 +159,7 @@ class _Work:
     @cached_property
     def _known_configs(self) -> list[Config]:
         """The configs to compose, each once."""
-        return [config for config in self._configs if is_known(config)]
+        return composable(self._configs)
 
     @cached_property
     def _answers(self) -> dict[tuple[str, object], Answer]:

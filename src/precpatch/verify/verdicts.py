@@ -16,6 +16,7 @@ FLASH_ATTN = "flash_attn"
 
 _BLOCKED = " (blocked by precpatch guard)"
 _WORD = re.compile(r"\w+")
+_NO_GPU = re.compile("not compiled with CUDA|No CUDA GPUs|no NVIDIA driver|no CUDA-capable device")
 _BUGS = frozenset({"AttributeError", "NameError", "SyntaxError", "TypeError"})
 
 
@@ -34,7 +35,7 @@ class Verdict:
     @property
     def is_there(self) -> bool:
         """The package that it needs is installed, and does not work or is another release."""
-        return " " in self.needs
+        return self.needs.startswith(("a working ", "another "))
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,10 @@ class Judge:
         foreign = sorted(name for name in imported if not self.modules.owns(name))
         if foreign:
             return f"a working {foreign[0]}"
+        if _NO_GPU.search(failure["text"]):
+            return "a GPU"
+        if failure["asked"] and "NoneType" in failure["text"]:  # it went on with no version
+            return str(failure["asked"][0])
         said = {word for word in map(str.lower, _WORD.findall(failure["text"])) if word in self.absent}
         if said and _BUGS.isdisjoint(failure["type"]) and self._raises_at(failure["frames"]):
             return sorted(said)[0] if FLASH_ATTN not in said or self.has_flash else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import importlib
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -18,18 +19,29 @@ _LEANS_ON = ("InterpolationToMissingValueError", "MissingMandatoryValue")
 _AT_RUN_TIME = ("hydra:", "oc.env:")
 
 
+class _NamesNothing(ImportError):
+    """A ``_target_`` for which there is nothing in the module that is there."""
+
+
 def do(job: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
     """Compose the config of ``job``.
 
     Returns:
-        ``problems``, a text each; ``targets``, how many ``_target_`` it holds and how the import of each that fails
-        did; ``built``, how many dataclasses could be built, and ``unbuilt``, those that wait for the user's values.
+        ``absent``, where there is no such config; else ``problems``, a text each; ``failures``, how the import of each
+        ``_target_`` that fails did, and ``lost``, those that name nothing; ``built``, how many dataclasses could be
+        built, and ``unbuilt``, those that wait for the user's values.
     """
-    config = _compose(job)
+    try:
+        config = _compose_anywhere(job, request["root"])
+    except Exception as error:
+        if "Cannot find primary config" in str(error):
+            return {"absent": True}
+        raise
     problems = [text for node, key in _leaves(config) for text in _unresolved(node, key)]
     failures: list[dict[str, Any]] = []
     built = 0
     unbuilt: list[str] = []
+    lost: list[str] = []
     names: dict[str, Any] = {}
     for node, path in _targets(config):
         name = str(node["_target_"])
@@ -37,6 +49,8 @@ def do(job: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
             names[name] = None
             try:
                 names[name] = _object(name)
+            except _NamesNothing:
+                lost.append(name)
             except BaseException as error:
                 failures.append({"target": name, "failure": describe(error, request["root"])})
         if not _is_dataclass(names[name]):
@@ -47,11 +61,29 @@ def do(job: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
         built += not error_text and not refusal
     return {
         "problems": list(dict.fromkeys(problems)),
-        "targets": len(names),
+        "lost": lost,
         "failures": failures,
         "built": built,
         "unbuilt": unbuilt,
     }
+
+
+def _compose_anywhere(job: dict[str, Any], root: str) -> Any:
+    """Compose as from the top of the checkout, or else as from the folder of the entry point.
+
+    A search path such as ``file://verl/trainer/config`` counts from where the program is started.
+    """
+    try:
+        return _compose(job)
+    except Exception:
+        os.chdir(job["started_in"])
+        try:
+            return _compose(job)
+        except Exception:  # noqa: S110 (the first error is the one to tell)
+            pass
+        finally:
+            os.chdir(root)
+        raise
 
 
 def _compose(job: dict[str, Any]) -> Any:
@@ -109,7 +141,8 @@ def _object(name: str) -> Any:
     """What a dotted name stands for.
 
     Raises:
-        ImportError: it stands for nothing.
+        _NamesNothing: it stands for nothing.
+        ImportError: its module cannot be imported.
     """
     parts = name.split(".")
     for length in range(len(parts) - 1, 0, -1):
@@ -122,10 +155,10 @@ def _object(name: str) -> Any:
             raise
         for part in parts[length:]:
             if not hasattr(found, part):
-                raise ImportError(f"{module} has no {'.'.join(parts[length:])}", name=module)
+                raise _NamesNothing(f"{module} has no {'.'.join(parts[length:])}")
             found = getattr(found, part)
         return found
-    raise ImportError(f"{name!r} names no module", name=name)
+    raise _NamesNothing(f"{name!r} names no module")
 
 
 def _is_dataclass(found: Any) -> bool:

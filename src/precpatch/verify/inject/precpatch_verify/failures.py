@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
+import sys
+from importlib import metadata
 from typing import Any
 
 _LONGEST = 400
 _MODULE = re.compile(r"[\w.]+")
+
+
+asked_in_vain: dict[str, list[str]] = {}
+"""The distributions that were asked for and are not installed, by the file that asked."""
+
+
+def notice_questions() -> None:
+    """Write down from now on who asks for the version of a distribution that is not installed."""
+    version = metadata.version
+
+    @functools.wraps(version)
+    def version_noticed(name: str) -> str:
+        try:
+            return version(name)
+        except metadata.PackageNotFoundError:
+            frame = sys._getframe(1)
+            asked_in_vain.setdefault(os.path.abspath(frame.f_code.co_filename), []).append(name)
+            raise
+
+    vars(metadata)["version"] = version_noticed
 
 
 def describe(error: BaseException, root: str) -> dict[str, Any]:
@@ -16,14 +39,17 @@ def describe(error: BaseException, root: str) -> dict[str, Any]:
     Returns:
         ``text``, one line; ``type``, the class and its bases by name; ``missing``, the module that the error itself
         says is not there; ``behind``, the same for the errors that led to it; ``frames``, the places in the
-        checkout, innermost first.
+        checkout, innermost first; ``asked``, the distributions whose version the innermost file has asked for and
+        that are not installed.
     """
+    places = frames(error, root)
     return {
         "text": one_line(error),
         "type": [each.__name__ for each in type(error).__mro__],
         "missing": _missing(error),
         "behind": [name for name in map(_missing, _behind(error)) if name],
-        "frames": frames(error, root),
+        "frames": places,
+        "asked": asked_in_vain.get(os.path.join(root, places[0][0]), []) if places else [],
     }
 
 
@@ -55,7 +81,9 @@ def _said(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return f"the module ends the program, with {error.code!r}"
     try:
-        return str(error)
+        text = str(error)
+        # Hydra adds where it has looked and what it has found there.
+        return text.partition("\n")[0] if type(error).__module__.startswith("hydra.") else text
     except Exception:
         return ""
 

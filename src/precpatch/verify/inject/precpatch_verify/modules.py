@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
-from .failures import describe
+from .failures import describe, notice_questions
 
 
 def do(job: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
@@ -69,6 +69,7 @@ class _Silent:
 
 def prepare(request: dict[str, Any]) -> None:
     """Block packages as the guard does, and let torch see the target's GPU where that is asked for."""
+    notice_questions()
     if request["block"]:
         importlib.import_module("precpatch_guard.imports").block(request["block"], _Silent())
     if request["capability"]:
