@@ -211,7 +211,7 @@ def test_other_files_tell_nothing(text: str) -> None:
         {"dtype": [{"x": "bfloat16"}]},
         {"bf16": [{"enabled": True}]},
         {"torch_dtype": "a bfloat16"},
-        {"attn_implementation": "kernels-community/flash-attn"},
+        {"attn_implementation": "kernels-community/metal-flash-sdpa"},
         {"label2id": {"dtype": 1}},
         {"bf16": "true"},
         {"bf16": "auto"},
@@ -626,7 +626,7 @@ def settled(value: Any, key: str = "", above: str = "") -> Any:
         return [settled(inner, "", key) for inner in value]
     if isinstance(value, str):
         return SAME.get(value, value)
-    if isinstance(value, bool) and ("16" in key or "precision" in key or "16" in above):
+    if isinstance(value, bool) and not {key, f"{above}.{key}"}.isdisjoint(SWITCH_KEYS):
         return "switched"
     return repr(value)
 

@@ -26,7 +26,7 @@ from precpatch.languages.base import ReadError
 from precpatch.languages.mention import Mention, place
 from precpatch.languages.settings import DEVICE_WORDS, SWITCH_KEYS
 from precpatch.languages.source import SourceFile
-from precpatch.languages.values import ATTENTION_NAMES, DTYPE_NAMES, dtype_of, spell_dtype
+from precpatch.languages.values import ATTENTION_NAMES, DTYPE_NAMES, FLASH_VARIANT, attention_of, dtype_of, spell_dtype
 from precpatch.patch.edits import Edit
 
 MAX_DEPTH = 500
@@ -85,8 +85,8 @@ _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|[^\s{}\[\],:"]+')
 _QUIET = frozenset({"eager", "float", "float32", "float64", "fp32", "fp64"})
 _WORDS = {*(ATTENTION_NAMES - _QUIET), *_FLASH_ATTN, *SWITCH_KEYS, *(key.split(".")[0] for key in SWITCH_KEYS)}
 _NEEDLE = re.compile(
-    r'"(?:(?:torch\.)?(?:{})|{})"'.format(
-        "|".join(sorted(DTYPE_NAMES.keys() - _QUIET)), "|".join(map(re.escape, sorted(_WORDS)))
+    r'"(?:(?:torch\.)?(?:{})|{}|{})"'.format(
+        "|".join(sorted(DTYPE_NAMES.keys() - _QUIET)), "|".join(map(re.escape, sorted(_WORDS))), FLASH_VARIANT
     ).encode()
 )
 _ESCAPE = re.compile(rb"\\u00(?:3[0-9]|[46][1-9a-f]|[57][0-9a]|5f)", re.IGNORECASE)
@@ -437,8 +437,8 @@ def _setting(key: str, word: str) -> _Name | None:
         return _Name("dtype", *dtype, key) if dtype else None
     if _ATTENTION_KEY.fullmatch(key):
         lowered = word.lower()
-        value = _FLASH_ATTN.get(lowered, lowered) if key == "flash_attn" else lowered
-        return _Name("attention", value, "name", key) if value in ATTENTION_NAMES else None
+        value = attention_of(_FLASH_ATTN.get(lowered, lowered) if key == "flash_attn" else lowered)
+        return _Name("attention", value, "name", key) if value else None
     return None
 
 

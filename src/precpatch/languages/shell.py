@@ -41,7 +41,7 @@ from precpatch.languages.settings import (
     SWITCH_KEYS,
 )
 from precpatch.languages.source import SourceFile
-from precpatch.languages.values import DTYPE_NAMES, FLASH_ATTENTION, dtype_of, spell_dtype
+from precpatch.languages.values import DTYPE_NAMES, FLASH_ATTENTION, FLASH_VARIANT, attention_of, dtype_of, spell_dtype
 from precpatch.patch.edits import Edit
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ MAX_WORDS = 20
 """So many words of a command are looked at to see which program it runs."""
 
 _DTYPES = {name for name, (value, _) in DTYPE_NAMES.items() if "float16" in value} - {"half"}
-_NAMES = r"(?:torch\.)?(?:{})(?![^\W_])".format(
-    "|".join(map(re.escape, sorted(FLASH_ATTENTION | _DTYPES, reverse=True)))
+_NAMES = r"(?:(?:torch\.)?(?:{})(?![^\W_])|{})".format(
+    "|".join(map(re.escape, sorted(FLASH_ATTENTION | _DTYPES, reverse=True))), FLASH_VARIANT
 )
 _NAMED = {key.lower(): names for key, names in NAMED_SWITCHES.items()}
 _KEYS = sorted({*SWITCH_KEYS, *_NAMED, *NUMBER_KEYS, "device", "device_name"})
@@ -939,8 +939,9 @@ def _asked_by_text(test: str, holds: bool) -> frozenset[str]:
 def _named(word: str) -> Name | None:
     """Kind, value and spelling of a name of interest."""
     lowered = word.lower()
-    if lowered in FLASH_ATTENTION:
-        return "attention", lowered, "name"
+    attention = attention_of(word)
+    if attention in FLASH_ATTENTION:
+        return "attention", attention, "name"
     dtype = dtype_of(word)
     if dtype is None or "float16" not in dtype[0] or lowered.endswith("half"):
         return None

@@ -6,6 +6,8 @@ Spelling families are kept by a rewrite: ``bf16`` becomes ``fp32``, ``bfloat16``
 
 from __future__ import annotations
 
+import re
+
 DTYPE_NAMES = {
     "bfloat16": ("bfloat16", "long"),
     "bf16": ("bfloat16", "short"),
@@ -29,6 +31,11 @@ ATTENTION_NAMES = frozenset(
 """The names that transformers' ``attn_implementation`` takes and verl passes on."""
 
 FLASH_ATTENTION = frozenset({"flash_attention_2", "flash_attention_3", "flash_attention_4"})
+
+FLASH_VARIANT = r"veomni_flash_attention_[234]_with_sp|kernels-community/[\w.-]*flash-attn[23]?(?:@[\w.-]+)?(?::\w+)?"
+"""FlashAttention under a longer name: VeOmni's with sequence parallelism, and the kernels that transformers loads."""
+
+_FLASH_VARIANT = re.compile(FLASH_VARIANT)
 
 _SPELL = {
     ("bfloat16", "short"): "bf16",
@@ -55,6 +62,17 @@ def dtype_of(name: str) -> tuple[str, str] | None:
         found = DTYPE_NAMES.get(lowered[6:])
         return (found[0], "torch-name") if found else None
     return DTYPE_NAMES.get(lowered)
+
+
+def attention_of(name: str) -> str | None:
+    """Canonical attention implementation of a name as written in a string or a scalar, or None."""
+    lowered = name.lower()
+    if lowered in ATTENTION_NAMES:
+        return lowered
+    if "flash" not in lowered or not _FLASH_VARIANT.fullmatch(lowered):
+        return None
+    number = next((digit for digit in "34" if f"attention_{digit}" in lowered or f"attn{digit}" in lowered), "2")
+    return f"flash_attention_{number}"
 
 
 def spell_dtype(value: str, spelling: str, like: str = "") -> str:

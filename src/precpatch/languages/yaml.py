@@ -33,7 +33,7 @@ from precpatch.languages.base import ReadError
 from precpatch.languages.mention import Mention, place
 from precpatch.languages.settings import DEVICE_WORDS, NAMED_SWITCHES, NUMBER_KEYS, OTHER_DEVICES, SWITCH_KEYS
 from precpatch.languages.source import SourceFile
-from precpatch.languages.values import ATTENTION_NAMES, DTYPE_NAMES, dtype_of, spell_dtype
+from precpatch.languages.values import ATTENTION_NAMES, DTYPE_NAMES, attention_of, dtype_of, spell_dtype
 from precpatch.patch.edits import Edit
 
 MAX_DEPTH = 500
@@ -58,7 +58,7 @@ _NAMES = ATTENTION_NAMES | DTYPE_NAMES.keys() | {f"torch.{name}" for name in DTY
 _NEEDLES = tuple(
     name.encode()
     for name in (
-        *("bf16", "fp16", "fp32", "fp64", "float", "half"),
+        *("kernels-community", "bf16", "fp16", "fp32", "fp64", "float", "half"),
         *sorted(ATTENTION_NAMES),
         *(key.split(".")[0] for key in SWITCH_KEYS),
         *sorted(NUMBER_KEYS),
@@ -535,7 +535,7 @@ class _Teller:
         word = scalar.value.lower()
         if word in _SWITCH_WORDS or (scalar.key in NUMBER_KEYS and word.isdigit()):
             return self._name(word, scalar.key, scalar.key_path) is not None
-        if word.strip() in _NAMES or "${" in word or "=" in word:
+        if word.strip() in _NAMES or "${" in word or "=" in word or attention_of(word.strip()):
             return True
         return (self.prose or scalar.slot == "key") and _WORD.search(self.text, start, end) is not None
 
@@ -658,8 +658,8 @@ def _named(word: str) -> _Name | None:
     dtype = dtype_of(word)
     if dtype:
         return _Name("dtype", *dtype)
-    lowered = word.lower()
-    return _Name("attention", lowered, "name") if lowered in ATTENTION_NAMES else None
+    attention = attention_of(word)
+    return _Name("attention", attention, "name") if attention else None
 
 
 def _is_more_than_one(word: str) -> bool:

@@ -16,14 +16,16 @@ from itertools import pairwise
 
 from precpatch.languages.python.tree import FUNCTIONS, SCOPES, Ancestors, dotted, last_name, string
 from precpatch.languages.settings import DEVICE_WORDS, OTHER_DEVICES
-from precpatch.languages.values import ATTENTION_NAMES, FLASH_ATTENTION, dtype_of
+from precpatch.languages.values import ATTENTION_NAMES, FLASH_ATTENTION, attention_of, dtype_of
 
 _FLAG = re.compile(r"(?:use_|is_|enable_|enabled_|with_|do_|train_)?(bf16|bfloat16|brain_?float16)(?:_enabled)?")
 _BF16_LIST = re.compile(r"(?i)b(rain)?_?float(16)?s?_.*|bf16s?_.*|brain_names")
 _CAPABILITY = re.compile(r"(?i)capability|compute_cap|\bmajor\b|cuda_arch|sm_?version|device_arch")
 _NATIVE_BF16 = (8, 0)
 _BF16_START = re.compile(r"(?i)bf|bfloat")
-_FLASH_ALIASES = frozenset({"fa2", "fa3", "fa4", "flash_attn", "flash_attn_2", "flash_attn_3"})
+_FLASH_ALIASES = frozenset(
+    {"fa2", "fa3", "fa4", "flash-attn", "flash_attn", "flash_attn_2", "flash_attn_3", "flashattn", "flashattn2"}
+)
 _FLASH_FLAG = re.compile(r"(?i)(?:use_|enable_|with_)?flash_?att(?:n|ention)?(?:_?[234])?")
 _PACKING = re.compile(r"(?i)packing|padding_free|remove_padding|ulysses|varlen|sequence_parallel")
 _PERMISSIVE = frozenset({"is_bf16_supported", "is_torch_bf16_gpu_available", "is_bf16_available"})
@@ -142,7 +144,9 @@ def values_in(node: ast.AST, lists: dict[str, set[str]]) -> set[str]:
     if text in _FLASH_ALIASES:
         return {"flash_attention_2"}
     if text is not None:
-        return {text} & ATTENTION_NAMES or ({found[0]} if (found := dtype_of(text)) else set())
+        if attention := attention_of(text):
+            return {attention}
+        return {found[0]} if (found := dtype_of(text)) else set()
     name = dotted(node)
     if name is None:
         return set()

@@ -15,12 +15,12 @@ from precpatch.languages.python.names import DTYPE_ATTRIBUTES, Names
 from precpatch.languages.python.roles import Climb, Role
 from precpatch.languages.python.tree import Ancestors, Tree, dotted, last_name, string
 from precpatch.languages.source import SourceFile
-from precpatch.languages.values import ATTENTION_NAMES, dtype_of
+from precpatch.languages.values import ATTENTION_NAMES, FLASH_ATTENTION, attention_of, dtype_of
 
-WORDS = re.compile(r"16|lash_att|LASH_ATT|getattr\(|\.half\(|" + kernels.WORDS)
+WORDS = re.compile(r"16|lash_att|LASH_ATT|kernels-community|getattr\(|\.half\(|" + kernels.WORDS)
 """Lines without any of these hold no value of interest."""
 
-_OVERRIDE = re.compile(r"(?:--)?[+~]{0,2}([A-Za-z_][\w./@-]*)=(['\"]?)([\w.]+)\2")
+_OVERRIDE = re.compile(r"(?:--)?[+~]{0,2}([A-Za-z_][\w./@-]*)=(['\"]?)([\w./-]+)\2")
 _EMBEDDED = re.compile(
     r"(?<![\w.])(?:[+]{0,2}(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*=|\w*(?:dtype|attn_implementation)\s*:\s+)['\"]?"
     r"(bfloat16|bf16|flash_attention_[234])\b"
@@ -149,8 +149,8 @@ class Finder:
                 yield self._found("dtype", dtype[0], dtype[1], node, ancestors)
         elif text == "auto":
             yield from self._auto(node, ancestors)
-        elif text in ATTENTION_NAMES and text.startswith("flash"):
-            yield self._found("attention", text, "name", node, ancestors)
+        elif (attention := attention_of(text)) in FLASH_ATTENTION:
+            yield self._found("attention", attention, "name", node, ancestors)
         elif flag := _FLAG.fullmatch(text):
             found = self._found("switch", "true", "name", node, ancestors)
             yield replace(found, role=replace(found.role, name="switch", key=flag[1], facts={"cli-flag"}))
@@ -286,8 +286,8 @@ _KERNELS = (
 
 def named_value(word: str) -> tuple[str, str, str] | None:
     """Kind, value and spelling of a name of interest."""
-    if word in ATTENTION_NAMES and word.startswith("flash"):
-        return "attention", word, "name"
+    if (attention := attention_of(word)) in FLASH_ATTENTION:
+        return "attention", attention, "name"
     dtype = dtype_of(word)
     return ("dtype", *dtype) if dtype and dtype[0] in {"bfloat16", "float16"} else None
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 WORDS = (
     r"import triton|from triton|transformer_engine|liger_kernel|torch\.compile|torch_compile|enable_compile|"
     r"remove_padding|AttnBackend|attn_type|moe_implementation|enforce_eager|tf32|\.backward\(|dtype=.auto|"
-    r"mixed_precision|packing|padding_free|ulysses|VERL_DISABLE_FLASH_ATTN_CE|use_liger|impl_backend"
+    r"mixed_precision|packing|padding_free|ulysses|VERL_DISABLE_FLASH_ATTN_CE|liger_kernel|use_liger|impl_backend|"
+    r"microbatch_padding|fused_kernel_backend|logprob_backend|[\"']fa[234][\"']"
 )
 """Lines and files with any of these are read as well."""
 

@@ -32,16 +32,26 @@ from precpatch.languages.python.names import ImportedDtype
 from precpatch.languages.python.tree import Tree, scope_of
 from precpatch.languages.python.words import leftover_words
 from precpatch.languages.source import SourceFile
-from precpatch.languages.values import dtype_of, spell_dtype
+from precpatch.languages.values import FLASH_VARIANT, attention_of, dtype_of, spell_dtype
 from precpatch.patch.edits import Edit
 
 _NEEDLES = (
     *(b"bf16", b"BF16", b"Bf16", b"float16", b"Float16", b"FLOAT16", b"fp16", b"FP16"),
-    *(b"lash_att", b"LASH_ATT", b"getattr(torch", b"getattr(th"),
+    *(b"lash_att", b"LASH_ATT", b"kernels-community", b"getattr(torch", b"getattr(th"),
     *(b"import triton", b"from triton", b"transformer_engine", b"torch.compile", b"torch_compile", b"enable_compile"),
     *(b"remove_padding", b"AttnBackend", b"attn_type", b"moe_implementation", b"enforce_eager", b"tf32", b".backward("),
     *(b'dtype="auto"', b"dtype='auto'", b"mixed_precision=", b"VERL_DISABLE_FLASH_ATTN_CE", b"use_liger"),
-    *(b"impl_backend", b"packing", b"padding_free", b"ulysses"),
+    *(
+        b"impl_backend",
+        b"liger_kernel",
+        b"microbatch_padding",
+        b"logprob_backend",
+        b"'fa2",
+        b'"fa2',
+        b"packing",
+        b"padding_free",
+        b"ulysses",
+    ),
 )
 
 
@@ -150,6 +160,9 @@ def _rewritten(mention: Mention, value: str) -> str:
 
 def _word_in(mention: Mention) -> str:
     """The word in the mention's string that names its value, as it is written there."""
+    if mention.kind == "attention":
+        names = re.findall(rf"{FLASH_VARIANT}|flash_attention_[234]", mention.text, re.IGNORECASE)
+        return next((name for name in reversed(names) if attention_of(name) == mention.value), mention.value)
     if mention.kind != "dtype":
         return mention.value
     found = re.findall(r"(?:torch\.)?[A-Za-z]*\d+(?:-[a-z]+)?", mention.text)

@@ -14,7 +14,7 @@ from typing import Any
 
 from precpatch.languages.python.names import Names
 from precpatch.languages.python.tree import Ancestors, dotted, last_name, string
-from precpatch.languages.values import ATTENTION_NAMES, dtype_of
+from precpatch.languages.values import ATTENTION_NAMES, attention_of, dtype_of
 
 _MESSAGE_CALLS = re.compile(
     r"(?:.*\.)?(?:print|pprint|warn|warning|debug|info|error|critical|exception|log|rank_zero_\w+|log_\w+|"
@@ -140,7 +140,7 @@ class Climb:
         key_node = parent.keys[parent.values.index(child)]  # type: ignore[arg-type]
         key = string(key_node)
         self.role.siblings = parent
-        if string(self.node) in ATTENTION_NAMES and (whole := self._attention_of_parts(parent)):
+        if attention_of(string(self.node) or "") and (whole := self._attention_of_parts(parent)):
             return self.end("value", whole)
         if self.role.container is not None or key is None or self._is_table(parent, key):
             self.role.facts.add("table")
@@ -160,7 +160,7 @@ class Climb:
             return False
         if dtype_of(key) or _NAMED_BF16.search(key):
             return True
-        if key in ATTENTION_NAMES or key.startswith(("flash", "sdpa", "xformers")):
+        if attention_of(key) or key.startswith(("flash", "sdpa", "xformers")):
             return True
         values = [string(value) for value in parent.values]
         return len(values) > 1 and all(value in ATTENTION_NAMES for value in values)
@@ -239,7 +239,7 @@ class Climb:
             return self.end("key")
         if _REGISTERS.fullmatch(short):
             return self.end("key" if isinstance(self.node, ast.Constant) else "lookup")
-        if _ASKS.fullmatch(short) or (string(self.node) in ATTENTION_NAMES and _ASKS_BY_NAME.fullmatch(short)):
+        if _ASKS.fullmatch(short) or (attention_of(string(self.node) or "") and _ASKS_BY_NAME.fullmatch(short)):
             return self.end("comparison")
         if short in {"getattr", "setattr", "hasattr"} and position == 1:
             return self.end("key")
