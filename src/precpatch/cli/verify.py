@@ -126,6 +126,8 @@ def verify(
     """
     from precpatch.config import check_choice
     from precpatch.errors import UserError
+    from precpatch.gpu.resolve import resolve_target
+    from precpatch.session import plan
     from precpatch.verify.outcome import STEPS
     from precpatch.verify.processes import find_python
     from precpatch.verify.report import Outcome, render, report_lines
@@ -155,10 +157,13 @@ def verify(
         config=config,
         unsafe=unsafe,
     )
-    interpreter = find_python(python)
+    interpreter, settings = find_python(python), request.settings
+    chosen = resolve_target(settings.target, settings.dtype, settings.attention)
     order = Order(
-        plan=request.plan(),
-        files=files_of(request.root, request.paths, request.settings),
+        root=request.root.resolve(),
+        target=chosen,
+        make_plan=lambda: plan(request.root, request.paths, chosen, settings),
+        files=files_of(request.root, request.paths, settings),
         steps=steps,
         mend=request.command("apply"),
         python=interpreter,
@@ -167,7 +172,7 @@ def verify(
         required=tuple(_names(entry)),
         seconds=timeout,
     )
-    outcome = Outcome(order.plan.target, interpreter, run_steps(order))
+    outcome = Outcome(chosen, interpreter, run_steps(order))
     if output is None and output_format == "text":
         stream.show(report_lines(outcome))
     else:

@@ -11,7 +11,7 @@ from precpatch.report.line import plural
 from precpatch.verify.modules import Config
 from precpatch.verify.outcome import FAILED, OK, Problem, Step
 from precpatch.verify.processes import Answer, Job
-from precpatch.verify.verdicts import Judge
+from precpatch.verify.verdicts import Judge, Verdict
 
 _DTYPES = {
     "float32": {"float32": "bfloat16", "fp32": "bf16", "torch.float32": "torch.bfloat16"},
@@ -99,14 +99,20 @@ def _file(config: Config) -> str:
 def _problems(config: Config, answer: Answer, judge: Judge, python: str) -> Iterator[Problem]:
     verdict = judge.judge(judge.modules.by_path[config.path], answer)
     if verdict is not None:
-        hint = f", for {python}: name the interpreter that runs verl with --python FILE" if verdict.needs else ""
-        yield Problem(_file(config), 0, f"does not compose: {verdict.problem.message}{hint}")
+        yield _not_composed(config, verdict, python)
     for text in answer.get("problems", ()):
         yield Problem(_file(config), 0, text)
     for each in answer.get("failures", ()):
         found = judge.judge(judge.modules.holding(each["target"]), each)
         if found is not None and not found.needs:
             yield Problem(found.problem.path, found.problem.line, f"_target_ {each['target']}: {found.problem.message}")
+
+
+def _not_composed(config: Config, verdict: Verdict, python: str) -> Problem:
+    if verdict.needs in {"hydra", "omegaconf"}:
+        told = f"{verdict.needs} is not installed for {python}: name the interpreter that runs verl with --python FILE"
+        return Problem("", 0, told)
+    return Problem(_file(config), 0, f"does not compose: {verdict.problem.message}")
 
 
 def _config_notes(configs: Sequence[Config], pairs: Sequence[tuple[Config, Answer]]) -> Iterator[str]:

@@ -50,6 +50,7 @@ def imports_step(
     fatal |= {module.path: failed[module.path] for module in required if module.path in failed}
     if not required and not fatal:
         fatal = _no_way_in(modules, entries, stuck)
+    fatal |= {path: verdict for path, verdict in failed.items() if verdict.needs in _FRAMEWORKS}
     causes = {verdict.problem for verdict in fatal.values()}
     broken = {path: verdict for path, verdict in failed.items() if not verdict.needs or verdict.problem in causes}
     unneeded = {

@@ -83,12 +83,24 @@ class Modules:
         self.by_name: dict[str, Module] = {}
         for module in self.by_path.values():
             self.by_name.setdefault(module.name, module)
+        self._names: dict[tuple[str, bool], tuple[str, ...]] = {}
 
     def tree(self, module: Module) -> ast.Module | None:
         """The syntax of a module, parsed once."""
         if module.tree is None:
             module.tree = _parse(self._root / module.path)
         return module.tree
+
+    def statements(self, module: Module, line: int) -> list[ast.stmt]:
+        """The statements of a module that stand at a line, outer ones first."""
+        found: list[ast.stmt] = []
+        waiting: list[ast.AST] = [tree] if (tree := self.tree(module)) else []
+        for node in waiting:
+            first, last = getattr(node, "lineno", line), getattr(node, "end_lineno", line)
+            if first <= line <= last:
+                found += [node] if isinstance(node, ast.stmt) else []
+                waiting += ast.iter_child_nodes(node)
+        return found
 
     def entries(self, files: Iterable[str]) -> list[Module]:
         """The entry points among ``files``; each is told its configs."""
@@ -137,12 +149,14 @@ class Modules:
         """The packages outside the checkout that modules may import."""
         return {name for each in modules for name in self._named(each) if "." not in name and not self.owns(name)}
 
-    def _named(self, module: Module, *, lazily: bool = True) -> Iterator[str]:
+    def _named(self, module: Module, *, lazily: bool = True) -> tuple[str, ...]:
         """The names that a module may import, with the packages around them."""
-        tree = self.tree(module)
-        for name in _imports(tree, module.package, lazily=lazily) if tree else ():
-            parts = name.split(".")
-            yield from (".".join(parts[:length]) for length in range(1, len(parts) + 1))
+        if (module.path, lazily) not in self._names:
+            tree = self.tree(module)
+            names = _imports(tree, module.package, lazily=lazily) if tree else ()
+            around = (_around(name) for name in names)
+            self._names[module.path, lazily] = tuple(dict.fromkeys(each for some in around for each in some))
+        return self._names[module.path, lazily]
 
     def _mentions(self, path: str, word: bytes) -> bool:
         try:
@@ -159,20 +173,15 @@ class Modules:
 
 
 def _base(folder: str, packages: set[str]) -> str:
-    """The folder around the outermost package that ``folder`` is in."""
-    while folder in packages:
-        folder = str(PurePosixPath(folder).parent)
-        if folder == ".":
-            break
-    return folder
+    """The folder around the outermost package that ``folder`` is or is in, also by way of a folder that is none."""
+    pure = PurePosixPath(folder)
+    return str(next(each for each in (*reversed(pure.parents), pure) if str(each) in packages).parent)
 
 
 def _module(path: str, packages: set[str], bases: set[str]) -> Module:
     pure = PurePosixPath(path)
     folder = str(pure.parent)
-    base = next(
-        str(each) for each in pure.parents if str(each) in bases and not (str(each) in packages and str(each) != ".")
-    )
+    base = next(str(each) for each in pure.parents if str(each) in bases)
     parts = pure.with_suffix("").relative_to(base).parts
     parts = parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts
     return Module(path, ".".join(parts), base, folder in packages)
@@ -185,6 +194,12 @@ def _parse(path: Path) -> ast.Module | None:
             return ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def _around(name: str) -> list[str]:
+    """``a``, ``a.b`` and ``a.b.c`` for ``a.b.c``."""
+    parts = name.split(".")
+    return [".".join(parts[:length]) for length in range(1, len(parts) + 1)]
 
 
 def _imports(tree: ast.Module, package: str, *, lazily: bool) -> Iterator[str]:

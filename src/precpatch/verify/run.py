@@ -14,6 +14,7 @@ from typing import Any
 
 from precpatch.discover import discover
 from precpatch.errors import UserError
+from precpatch.gpu.target import Target
 from precpatch.guard.inject.precpatch_guard import VARIABLE
 from precpatch.guard.order import make_order
 from precpatch.guard.run import _INJECT as GUARD
@@ -42,7 +43,9 @@ class Order:
     """What to verify.
 
     Attributes:
-        plan: the scan of the checkout for the target.
+        root: the checkout.
+        target: the GPU and the policy that it has to fit.
+        make_plan: scans the checkout for the target.
         files: the files that the scan looked at.
         steps: which steps to do.
         mend: the command that writes what a scan finds.
@@ -53,7 +56,9 @@ class Order:
         seconds: how long one import may take.
     """
 
-    plan: Plan
+    root: Path
+    target: Target
+    make_plan: Callable[[], Plan]
     files: tuple[str, ...]
     steps: frozenset[str]
     mend: str
@@ -62,11 +67,6 @@ class Order:
     allow: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     seconds: float = 300.0
-
-    @property
-    def root(self) -> Path:
-        """The checkout."""
-        return self.plan.root.resolve()
 
 
 def verify(order: Order) -> tuple[Step, ...]:
@@ -78,7 +78,7 @@ def verify(order: Order) -> tuple[Step, ...]:
     work = _Work(order)
     doers: dict[str, Callable[[], Step]] = {
         "parse": lambda: parse_step(order.root, order.files),
-        "scan": lambda: scan_step(order.plan, order.mend),
+        "scan": lambda: scan_step(order.make_plan(), order.mend),
         "imports": work.imports,
         "configs": work.configs,
     }
@@ -97,7 +97,7 @@ class _Work:
     def __init__(self, order: Order) -> None:
         """For the checkout, interpreter and target of ``order``."""
         self._order = order
-        self._guard = make_order(order.plan.target, block=order.block, allow=order.allow)
+        self._guard = make_order(order.target, block=order.block, allow=order.allow)
 
     @cached_property
     def _judge(self) -> Judge:
@@ -105,7 +105,7 @@ class _Work:
         foreign = sorted(self._modules.foreign_to([*self._entries, *self._reached]))
         answers = do_jobs(self._workplace, [{"id": 0, "kind": "packages", "names": foreign}])
         absent = blocked | frozenset(answers[0].get("absent", ()))
-        return Judge(self._modules, self._order.plan.target.name, absent, has_flash=FLASH_ATTN not in blocked)
+        return Judge(self._modules, self._order.target.name, absent, has_flash=FLASH_ATTN not in blocked)
 
     def imports(self) -> Step:
         """The step ``imports``."""
@@ -180,7 +180,7 @@ class _Work:
     def _module_answers(self) -> dict[str, Answer]:
         """The answers on modules by path, and as on a machine with a GPU where that leads to flash_attn."""
         answers = {str(path): answer for (kind, path), answer in self._answers.items() if kind == "module"}
-        capability = self._order.plan.target.capability.compute_capability
+        capability = self._order.target.capability.compute_capability
         if self._judge.has_flash or capability is None:
             return answers
         chosen = [*self._entries, *self._reached]
@@ -197,7 +197,7 @@ class _Work:
         path = [str(GUARD), str(INJECT), str(self._order.root), *filter(None, [os.environ.get("PYTHONPATH")])]
         ours = {"PYTHONPATH": os.pathsep.join(path), "PYTHONDONTWRITEBYTECODE": "1", **_OFFLINE}
         environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
-        target = self._order.plan.target
+        target = self._order.target
         return Workplace(
             python=self._order.python,
             root=self._order.root,

@@ -115,10 +115,7 @@ class Judge:
     def _nodes_at(self, frames: Sequence[Sequence[Any]]) -> list[ast.stmt]:
         """The statements that stand at the innermost line of the checkout."""
         module = self.modules.by_path.get(PurePosixPath(frames[0][0]).as_posix()) if frames else None
-        tree = self.modules.tree(module) if module else None
-        nodes = (node for node in ast.walk(tree) if isinstance(node, ast.stmt)) if tree else ()
-        line = int(frames[0][1]) if frames else 0
-        return [node for node in nodes if node.lineno <= line <= (node.end_lineno or node.lineno)]
+        return self.modules.statements(module, int(frames[0][1])) if module else []
 
 
 def _packages(node: ast.Import | ast.ImportFrom) -> set[str]:

@@ -19,7 +19,7 @@ _LEANS_ON = ("InterpolationToMissingValueError", "MissingMandatoryValue")
 _AT_RUN_TIME = ("hydra:", "oc.env:")
 
 
-class _NamesNothing(ImportError):
+class _NamesNothingError(ImportError):
     """A ``_target_`` for which there is nothing in the module that is there."""
 
 
@@ -49,7 +49,7 @@ def do(job: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
             names[name] = None
             try:
                 names[name] = _object(name)
-            except _NamesNothing:
+            except _NamesNothingError:
                 lost.append(name)
             except BaseException as error:
                 failures.append({"target": name, "failure": describe(error, request["root"])})
@@ -141,7 +141,7 @@ def _object(name: str) -> Any:
     """What a dotted name stands for.
 
     Raises:
-        _NamesNothing: it stands for nothing.
+        _NamesNothingError: it stands for nothing.
         ImportError: its module cannot be imported.
     """
     parts = name.split(".")
@@ -155,10 +155,10 @@ def _object(name: str) -> Any:
             raise
         for part in parts[length:]:
             if not hasattr(found, part):
-                raise _NamesNothing(f"{module} has no {'.'.join(parts[length:])}")
+                raise _NamesNothingError(f"{module} has no {'.'.join(parts[length:])}")
             found = getattr(found, part)
         return found
-    raise _NamesNothing(f"{name!r} names no module")
+    raise _NamesNothingError(f"{name!r} names no module")
 
 
 def _is_dataclass(found: Any) -> bool:

@@ -36,12 +36,25 @@ do.failed = False  # type: ignore[attr-defined]
 
 def import_module(job: dict[str, Any], root: str) -> ModuleType:
     """Import by name what belongs to a package, and by its file what is a script."""
-    for folder in job["folders"]:
-        path = os.path.join(root, folder)
-        if path not in sys.path:
-            sys.path.append(path)
-    if job["name"]:
-        return importlib.import_module(job["name"])
+    folders = [os.path.join(root, folder) for folder in job["folders"]]
+    before, places = set(sys.modules), list(sys.path)
+    sys.path += [folder for folder in folders if folder not in sys.path]
+    try:
+        return importlib.import_module(job["name"]) if job["name"] else _run_script(job, root)
+    finally:
+        sys.path[:] = places
+        forget_neighbours(set(sys.modules) - before, folders)
+
+
+def forget_neighbours(names: set[str], folders: list[str]) -> None:
+    """Drop the modules that a script has imported from its own folder: another may have one of the same name."""
+    for name in names:
+        found = getattr(sys.modules[name], "__file__", None)
+        if "." not in name and found and os.path.dirname(os.path.abspath(found)) in folders:
+            del sys.modules[name]
+
+
+def _run_script(job: dict[str, Any], root: str) -> ModuleType:
     name = "_precpatch_script_{}".format(job["id"])
     spec = importlib.util.spec_from_file_location(name, os.path.join(root, job["path"]))
     if spec is None or spec.loader is None:
