@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -74,12 +75,20 @@ def _read(language: Language, path: str, data: bytes) -> None:
     Raises:
         ReadError: it does not parse.
     """
-    if path.endswith(".json") and not data.strip():
-        return
     source = language.open(path, data)
     complaint = language.check(source, data)
-    if complaint is not None:
+    if complaint is not None and not (language.name == "json" and _is_json_lines(source.text)):
         raise ReadError(complaint)
+    if language.name == "notebook":
+        language.read(source)  # its cells as well
+
+
+def _is_json_lines(text: str) -> bool:
+    """Whether each line is a value of its own, as in many files of data; an empty file is one as well."""
+    try:
+        return all(json.loads(line) is not Ellipsis for line in text.splitlines() if line.strip())
+    except ValueError:
+        return False
 
 
 def _problem(path: str, text: str) -> Problem:

@@ -21,10 +21,11 @@ def scan_step(plan: Plan, mend: str) -> Step:
     problems += [Problem(new.path, 0, "is missing") for new in plan.patches.new_files]
     problems += [Problem(note.path, 0, note.message) for note in plan.errors]
     left = plural(len(rewrites), "site is", "sites are") + " left to rewrite" if rewrites else "nothing left to rewrite"
+    unread = f", {plural(len(plan.errors), 'file')} could not be read" if plan.errors else ""
     return Step(
         "scan",
         FAILED if problems else OK,
-        f"{left} in {plural(plan.files_scanned, 'file')}",
+        f"{left} in {plural(plan.files_scanned, 'file')}{unread}",
         tuple(problems),
         tuple(_notes(plan, mend)),
         figures={"files": plan.files_scanned, "rewrite": len(rewrites), "report": len(reports)},

@@ -95,13 +95,12 @@ class Judge:
             return "a GPU"
         if failure["asked"] and "NoneType" in failure["text"]:  # it went on with no version
             return str(failure["asked"][0])
-        said = {word for word in map(str.lower, _WORD.findall(failure["text"])) if word in self.absent}
-        if said and _BUGS.isdisjoint(failure["type"]) and self._raises_at(failure["frames"]):
-            return sorted(said)[0] if FLASH_ATTN not in said or self.has_flash else ""
+        if not _BUGS.isdisjoint(failure["type"]):
+            return ""
         behind = [_top(name) for name in failure["behind"] if not self.modules.owns(name)]
-        if behind and _BUGS.isdisjoint(failure["type"]) and (behind[0] != FLASH_ATTN or self.has_flash):
-            return behind[0]
-        return ""
+        said = [word for word in map(str.lower, _WORD.findall(failure["text"])) if word in self.absent]
+        named = behind or (said if self._raises_at(failure["frames"]) else [])
+        return named[0] if named and (FLASH_ATTN not in named or self.has_flash) else ""
 
     def _raises_at(self, frames: Sequence[Sequence[Any]]) -> bool:
         """Whether the innermost line of the checkout is a ``raise``."""

@@ -88,8 +88,8 @@ def prepare(request: dict[str, Any]) -> None:
     if request["capability"]:
         with suppress(Exception):
             torch = importlib.import_module("torch")
-            importlib.import_module("precpatch_guard.pretend").pretend(torch, request["capability"], request["card"])
             torch.cuda.is_available = lambda: True
+            importlib.import_module("precpatch_guard.pretend").pretend(torch, request["capability"], request["card"])
 
 
 def absent(job: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,149 @@
+"""The step configs: composing as Hydra does, and dataclasses that refuse what the patch writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+pytest.importorskip("hydra")
+
+Verify = Callable[..., object]
+
+ONLY = ("--only", "configs")
+PPO = "verl/trainer/config/ppo.yaml"
+ENGINE = "verl/engine.py"
+HEAD = "from dataclasses import dataclass\n\n"
+CLASS = """@dataclass
+class {name}:
+    path: str = "???"
+    batch: int = None
+    dtype: str = "float32"
+    inner: object = None
+
+    def __post_init__(self):
+        {check}
+
+"""
+
+
+def classes(checks: list[str]) -> str:
+    """A module with a dataclass ``C0``, ``C1``, ... for each check."""
+    return HEAD + "".join(CLASS.format(name=f"C{number}", check=check) for number, check in enumerate(checks))
+
+
+def test_configs_are_composed_and_resolved(verify: Verify) -> None:
+    files = {
+        PPO: "defaults: [part@actor: one, _self_]\nlr: ${actor.lr}\nhome: ${oc.env:NONESUCH}\nlog: ${hydra:run.dir}\n",
+        "verl/trainer/config/part/one.yaml": "lr: 1\npath: ???\nalso: ${.path}\n",
+    }
+    done = verify(files, *ONLY)
+    assert done.problems("configs") == []
+    assert done.step("configs")["summary"] == "1 config composed, 0 dataclasses built, 0 read"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("defaults: [nonesuch]\n", f"{PPO}:None: does not compose: MissingConfigException: In 'ppo'"),
+        (
+            "a: ${nonesuch.x}\n",
+            f"{PPO}:None: a: ${{nonesuch.x}}: InterpolationKeyError: Interpolation key 'nonesuch.x'",
+        ),
+        ("a:\n\tb: 1\n", f"{PPO}:None: does not compose: ScannerError: "),
+        ("a: [{b: '${nonesuch:1}'}]\n", f"{PPO}:None: a[0].b: ${{nonesuch:1}}: UnsupportedInterpolationType"),
+        ("a: {_target_: verl.bad.Thing}\n", "verl/bad.py:1: _target_ verl.bad.Thing: ZeroDivisionError"),
+    ],
+)
+def test_what_is_wrong_with_a_config_is_one_line(text: str, told: str, verify: Verify) -> None:
+    done = verify({PPO: text, "verl/bad.py": "1 / 0\n"}, *ONLY)
+    assert done.code == 1
+    (problem,) = done.problems("configs")
+    assert problem.startswith(told)
+    assert "\n" not in problem
+
+
+REFUSALS = [
+    'assert self.dtype in ["bfloat16", "float16"]',
+    'if self.dtype not in ("bfloat16", "float16"):\n            raise ValueError("no")',
+    'if self.batch is None:\n            raise ValueError("no batch")\n        assert self.dtype in ["bfloat16"]',
+    'if self.dtype == "float32":\n            raise ValueError("no")',
+    'assert not self.dtype.startswith("float32"), self.dtype',
+]
+
+
+def test_a_dataclass_that_refuses_the_patched_value_fails(verify: Verify) -> None:
+    nodes = [f"a{n}: {{_target_: verl.engine.C{n}, path: x}}\n" for n in range(len(REFUSALS))]
+    nodes += [f"b{n}: {{_target_: verl.engine.C{n}, path: x, dtype: float32}}\n" for n in range(len(REFUSALS))]
+    done = verify({PPO: "".join(nodes), ENGINE: classes(REFUSALS)}, *ONLY)
+    assert done.code == 1
+    problems = done.problems("configs")
+    for name in (node.partition(":")[0] for node in nodes):
+        assert len([each for each in problems if each.startswith(f"{PPO}:None: {name}: ")]) == 1
+
+
+def test_a_dataclass_that_waits_for_another_value_is_no_failure(verify: Verify) -> None:
+    checks = [
+        'assert self.dtype in ["bfloat16", "float32"]',
+        'if self.batch is None:\n            raise ValueError("no batch")',
+        'if self.batch is None:\n            raise ValueError(f"no batch, {self.dtype}")',
+        'assert self.path != "x"',
+        'assert self.path in ["a", "b"]',
+    ]
+    nodes = [f"a{n}: {{_target_: verl.engine.C{n}, path: x}}\n" for n in range(len(checks))]
+    nodes += [f"b{n}: {{_target_: verl.engine.C{n}, path: '???'}}\n" for n in range(len(checks))]
+    done = verify({PPO: "".join(nodes), ENGINE: classes(checks)}, *ONLY)
+    assert done.problems("configs") == []
+    assert done.step("configs")["figures"]["waiting"] == len(checks) * 2 - 1
+
+
+def test_dataclasses_are_built_from_the_inside(verify: Verify) -> None:
+    inner = "{_target_: verl.engine.C0, path: x, dtype: float16}"
+    text = f"a: {{_target_: verl.engine.C0, path: x, inner: {inner}}}\n"
+    done = verify({PPO: text, ENGINE: classes(['assert self.dtype in ["float32", "float16"]'])}, *ONLY)
+    assert done.step("configs")["figures"]["built"] == 2
+
+
+def test_a_class_that_refuses_its_own_default_fails_without_a_config(verify: Verify) -> None:
+    files = {ENGINE: classes(REFUSALS[:1]), "verl/trainer/worker.py": "def f():\n    import verl.engine\n"}
+    done = verify(files, *ONLY)
+    assert done.problems("configs") == [
+        "verl/engine.py:3: C0.__post_init__ refuses dtype='float32': it takes bfloat16, float16"
+    ]
+    assert verify(files, *ONLY, "--target", "a100").code == 0
+
+
+def test_targets_that_need_another_package_or_name_nothing_are_told(verify: Verify) -> None:
+    text = "a: {_target_: verl.rollout.Server}\nb: {_target_: verl.gone.Thing}\n"
+    done = verify({PPO: text, "verl/rollout.py": "import vllm\n"}, *ONLY)
+    assert done.code == 0
+    assert done.step("configs")["notes"] == [
+        "_target_ that name nothing in the checkout: verl.gone.Thing",
+        "1 _target_ is not needed here: needs vllm",
+    ]
+
+
+def test_a_config_that_has_to_be_named_is_told(verify: Verify) -> None:
+    entry = "import hydra\n@hydra.main(config_path='config', config_name='other')\ndef main(c): ...\n"
+    done = verify({"verl/trainer/main_ppo.py": entry}, *ONLY)
+    assert done.code == 0
+    told = "verl/trainer/main_ppo.py:2: there is no verl/trainer/config/other.yaml, so --config-name has to be given"
+    assert done.step("configs")["notes"] == [told]
+
+
+@pytest.mark.parametrize("place", ["file://verl/trainer/config", "file://../../verl/trainer/config"])
+def test_a_search_path_counts_from_the_top_or_from_the_entry_point(place: str, verify: Verify) -> None:
+    files = {
+        "examples/run/main.py": "import hydra\n@hydra.main('config', 'mine', None)\ndef main(c): ...\n",
+        "examples/run/config/mine.yaml": f"hydra: {{searchpath: ['{place}']}}\ndefaults: [ppo, _self_]\nx: ${{lr}}\n",
+    }
+    done = verify(files, *ONLY)
+    assert done.problems("configs") == []
+    assert done.step("configs")["figures"]["configs"] == 2
+
+
+def test_without_hydra_one_line_names_the_remedy(verify: Verify) -> None:
+    done = verify({}, *ONLY, "--block", "hydra")
+    (problem,) = done.problems("configs")
+    assert problem.startswith("None:None: hydra is not installed for ")
+    assert problem.endswith("name the interpreter that runs verl with --python FILE")
