@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from precpatch.languages.python.branches import answering
 from precpatch.languages.python.tree import FUNCTIONS, SCOPES, Ancestors, dotted, last_name, string
 from precpatch.languages.settings import DEVICE_WORDS, OTHER_DEVICES
 from precpatch.languages.values import ATTENTION_NAMES, FLASH_ATTENTION, attention_of, dtype_of
@@ -217,6 +218,8 @@ def conditions_around(ancestors: Ancestors, node: ast.AST, lists: dict[str, set[
         in_function |= isinstance(below, FUNCTIONS)
         if isinstance(below, ast.stmt) and not in_function and not isinstance(parent, ast.Module):
             _take_statements_before(conditions, parent, below, lists)
+            if isinstance(below, ast.If) and asked_by(below.test, lists).values:
+                conditions.handled |= _handled_after(parent, below, lists)
         if isinstance(parent, SCOPES) and is_for_other_device(parent):
             conditions.facts.add("other-device")
         if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and below in parent.args.defaults:
@@ -279,6 +282,27 @@ def _take_statements_before(
                     conditions.facts.add("converter-else")
 
 
+def _handled_after(block: ast.AST, statement: ast.AST, lists: dict[str, set[str]]) -> set[str]:
+    """What the statements after a branch that returns its answer handle: they are its ``elif`` and ``else``."""
+    if not isinstance(statement, ast.If) or statement.orelse or not isinstance(statement.body[-1], ast.Return):
+        return set()
+    handled: set[str] = set()
+    for each in _statements_after(block, statement):
+        if isinstance(each, (ast.Return, ast.If)):
+            handled |= _handled(each, lists)
+        if not isinstance(each, ast.If) or not isinstance(each.body[-1], ast.Return):
+            break
+    return handled
+
+
+def _statements_after(block: ast.AST, statement: ast.AST) -> list[ast.stmt]:
+    for name in ("body", "orelse", "finalbody"):
+        statements = getattr(block, name, None)
+        if isinstance(statements, list) and statement in statements:
+            return statements[statements.index(statement) + 1 :]
+    return []
+
+
 def _statements_before(block: ast.AST, statement: ast.stmt) -> list[ast.stmt]:
     for name in ("body", "orelse", "finalbody"):
         statements = getattr(block, name, None)
@@ -290,9 +314,11 @@ def _statements_before(block: ast.AST, statement: ast.stmt) -> list[ast.stmt]:
 def names_known_to(function: ast.AST, parameter: str | None, lists: dict[str, set[str]]) -> tuple[str, ...] | None:
     """The names that a function compares a parameter with or looks it up by, where it fails for all others.
 
-    A membership test is not among them: a list of allowed names can grow with the default. An error that is raised
-    for another reason says nothing about the parameter.
+    A membership test is not among them: a list of allowed names can grow with the default. Nor is a chain of branches
+    that gets one more. An error that is raised for another reason says nothing about the parameter.
     """
+    if _grows(function, parameter, lists):
+        return None
     known: set[str] = set()
     fails = False
     for node in ast.walk(function):
@@ -309,6 +335,18 @@ def names_known_to(function: ast.AST, parameter: str | None, lists: dict[str, se
             known |= set().union(*(_values_of_case(case, lists) for case in node.cases))
         fails = fails or _refuses_others(node, parameter)
     return tuple(sorted(known)) if known and fails else None
+
+
+def _grows(function: ast.AST, parameter: str | None, lists: dict[str, set[str]]) -> bool:
+    """Whether a function turns names, which a parameter has, into dtypes by a chain that takes one more branch."""
+    return any(
+        isinstance(chain, ast.If)
+        and _asks_for(chain.test, parameter)
+        and any(isinstance(each, ast.If) and answering(each) is not None for each in ast.walk(chain))
+        and len(_handled(chain, lists) | _handled_after(block, chain, lists)) > 1
+        for block in ast.walk(function)
+        for chain in ast.iter_child_nodes(block)
+    )
 
 
 def _refuses_others(block: ast.AST, parameter: str | None) -> bool:

@@ -155,7 +155,14 @@ def switch(finder: Finder, node: ast.Constant, ancestors: Ancestors) -> Iterator
 
 
 def _section_of(ancestors: Ancestors) -> str | None:
-    """``bf16.enabled`` for the value in ``{"bf16": {"enabled": True}}``."""
+    """``bf16.enabled`` for the value in ``{"bf16": {"enabled": True}}`` or ``config["bf16"] = {"enabled": True}``."""
+    if isinstance(ancestors[-1], ast.Assign):
+        item = ancestors[-1].targets[0]
+        section = last_name(item.value) if isinstance(item, ast.Subscript) else None
+        return f"{section}.enabled" if section else None
+    if len(ancestors) > 1 and isinstance(ancestors[-1], ast.Dict) and isinstance(ancestors[-2], ast.Assign):
+        section = last_name(ancestors[-2].targets[0])
+        return f"{section}.enabled" if section else None
     dicts = [node for node in ancestors if isinstance(node, ast.Dict)][-2:]
     if len(dicts) < 2 or dicts[1] not in dicts[0].values:
         return None

@@ -25,7 +25,7 @@ from io import BytesIO
 
 from precpatch.languages.base import ReadError
 from precpatch.languages.mention import Mention, place
-from precpatch.languages.python import edit, switches
+from precpatch.languages.python import branches, edit, switches
 from precpatch.languages.python.find import Finder, Found
 from precpatch.languages.python.links import Pairs, link, uses_of
 from precpatch.languages.python.names import ImportedDtype
@@ -107,7 +107,9 @@ class PythonLanguage:
         return (_edit(source, mention.start, mention.end, _rewritten(mention, value)),)
 
     def extend(self, source: SourceFile, mention: Mention, value: str) -> tuple[Edit, ...]:
-        """Add ``value`` to the literal list, tuple or set that the mention stands in."""
+        """Add ``value`` to the literal list, tuple or set that the mention stands in, or a branch to its converter."""
+        if mention.role == "value":
+            return branches.edits(source, mention, value)
         tree = Tree(source)
         for node, _ in tree.walk(frozenset({mention.line})):
             if not isinstance(node, (ast.List, ast.Tuple, ast.Set)):
