@@ -120,7 +120,7 @@ def test_a_defect_of_the_checkout_is_a_failure(verify: Verify) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("import os\nos._exit(3)\n", "the process ended itself with exit code 3"),
+        ("import os\nos._exit(3)\n", f"{WORKER}:2: the process ended itself with exit code 3"),
         ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", "the process was ended by SIGKILL"),
         ("import sys\nsys.exit('bye')\n", "SystemExit: the module ends the program, with 'bye'"),
     ],
@@ -209,6 +209,14 @@ def test_without_an_entry_point_every_module_is_looked_at(verify: Verify) -> Non
     done = verify({"verl/trainer/main_ppo.py": "", "verl/other.py": "1 / 0\n"}, *ONLY)
     assert done.step("imports")["summary"].startswith("no entry point found, so every module was looked at")
     assert done.problems("imports") == ["verl/other.py:1: ZeroDivisionError: division by zero"]
+
+
+def test_a_helper_module_that_apply_added_and_is_gone_is_found_in_functions_too(verify: Verify) -> None:
+    text = "def f():\n    from verl.utils.precpatch_padding import pad_input\n    import verl.forgotten\n"
+    done = verify({WORKER: text, "verl/utils/__init__.py": ""}, *ONLY)
+    (problem,) = done.problems("imports")
+    assert problem.startswith(f"{WORKER}:2: verl.utils.precpatch_padding, which apply added, is not there")
+    assert done.step("imports")["notes"] == [f"verl.forgotten is not in the checkout; imported at {WORKER}:3"]
 
 
 def test_scripts_find_their_neighbours_and_not_those_of_others(verify: Verify) -> None:

@@ -72,6 +72,8 @@ def configs_step(
     known = composable(configs)
     pairs = list(zip(known, answers, strict=True))
     problems = [problem for config, answer in pairs for problem in _problems(config, answer, judge, python)]
+    told = defaults.get("crash") or defaults.get("failure", {}).get("text")
+    problems += [Problem("", 0, f"the dataclasses cannot be read: {told}")] if told else []
     problems += [Problem(each["path"], each["line"], each["text"]) for each in defaults.get("refusals", ())]
     composed = [config for config, answer in pairs if "failures" in answer]
     built = sum(answer.get("built", 0) for answer in answers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from precpatch.languages.python.padding import _SHIM as HELPERS
 from precpatch.report.line import plural
 from precpatch.verify.modules import Module, Modules
 from precpatch.verify.outcome import FAILED, OK, Problem, Step
@@ -13,6 +14,7 @@ from precpatch.verify.verdicts import FLASH_ATTN, Judge, Verdict
 
 _FRAMEWORKS = ("torch", "hydra", "omegaconf")
 _MOST_ALSO = 3
+_HELPER = f".{HELPERS}"
 
 
 def module_job(number: int, module: Module) -> Job:
@@ -58,12 +60,16 @@ def imports_step(
     }
     cannot_start = {path: verdict for path, verdict in stuck.items() if path not in broken}
     imported = len(answers) - len(failed)
+    lost = _lost(modules, [modules.by_path[path] for path in answers])
+    problems = [*_problems(broken, python)]
+    told = "".join(problem.message for problem in problems)
+    problems += [problem for problem in _missing_helpers(lost) if problem.message.partition(",")[0] not in told]
     return Step(
         "imports",
-        FAILED if broken else OK,
+        FAILED if problems else OK,
         _summary(entries, imported, len(unneeded)),
-        tuple(_problems(broken, python)),
-        tuple(_notes(cannot_start, unneeded)),
+        tuple(problems),
+        (*_notes(cannot_start, unneeded), *_other_lost(lost)),
         unneeded,
         {"entry_points": len(entries), "imported": imported, "not_needed": len(unneeded), "failed": len(broken)},
     )
@@ -75,6 +81,29 @@ def _no_way_in(modules: Modules, entries: Sequence[Module], stuck: Mapping[str, 
     if any(module.path not in stuck for module in trainers):
         return {}
     return {module.path: stuck[module.path] for module in trainers}
+
+
+def _lost(modules: Modules, reached: Sequence[Module]) -> dict[str, list[Problem]]:
+    """The modules of the checkout that are imported, be it in a function, and are not there; and where."""
+    lost: dict[str, list[Problem]] = {}
+    for module, line, name in modules.lost(reached):
+        lost.setdefault(name, []).append(Problem(module.path, line, f"{name} is not there"))
+    return {name: sorted(places) for name, places in lost.items()}
+
+
+def _missing_helpers(lost: Mapping[str, list[Problem]]) -> Iterator[Problem]:
+    """Those that apply has added, so that something has removed them since."""
+    for name, places in lost.items():
+        if name.endswith(_HELPER):
+            more = f" (and for {plural(len(places) - 1, 'other import')})" if len(places) > 1 else ""
+            yield replace(places[0], message=f"{name}, which apply added, is not there{more}: revert and apply again")
+
+
+def _other_lost(lost: Mapping[str, list[Problem]]) -> Iterator[str]:
+    """Those that were never there: a release may lack a folder, and be used without it."""
+    for name, places in lost.items():
+        if not name.endswith(_HELPER):
+            yield f"{name} is not in the checkout; imported at {places[0].place}"
 
 
 def _summary(entries: Sequence[Module], imported: int, unneeded: int) -> str:

@@ -145,6 +145,23 @@ class Modules:
         chosen = [entry, *self.reached([entry], lazily=False)]
         return any(name == package for each in chosen for name in self._named(each, lazily=False))
 
+    def lost(self, modules: Iterable[Module]) -> Iterator[tuple[Module, int, str]]:
+        """Imports, also inside functions, of modules of the checkout that are not there and that nothing handles."""
+        for module in modules:
+            tree = self.tree(module)
+            for node in unhandled(tree, lazily=True) if tree else ():
+                for name in _modules_of(node, module.package):
+                    if not self._is_there(name):
+                        yield module, node.lineno, name  # type: ignore[attr-defined]
+
+    def _is_there(self, name: str) -> bool:
+        """Whether a module can be found, as far as it is the checkout's: a file, a folder, or a compiled module."""
+        top = self.by_name.get(name.partition(".")[0])
+        if name in self.by_name or top is None or not top.path.endswith("__init__.py"):
+            return True
+        place = self._root / top.base / name.replace(".", "/")
+        return place.is_dir() or any(place.parent.glob(f"{place.name}.*"))
+
     def foreign_to(self, modules: Iterable[Module]) -> set[str]:
         """The packages outside the checkout that modules may import."""
         return {name for each in modules for name in self._named(each) if "." not in name and not self.owns(name)}
@@ -229,6 +246,35 @@ def _from(node: ast.ImportFrom, package: str) -> Iterator[str]:
     if base:
         yield base
         yield from (f"{base}.{alias.name}" for alias in node.names if alias.name != "*")
+
+
+def unhandled(tree: ast.Module, *, lazily: bool) -> Iterator[ast.AST]:
+    """The nodes that run outside of blocks whose errors are handled, those for type checkers left out.
+
+    With ``lazily`` also those in functions.
+    """
+    stack: list[ast.AST] = [tree]
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, ast.Try) and node.handlers:
+            stack += [*node.orelse, *node.finalbody]
+        elif isinstance(node, ast.If) and _is_type_checking(node.test):
+            stack += node.orelse
+        elif not _suppresses(node) and (lazily or not isinstance(node, FUNCTIONS)):
+            stack += ast.iter_child_nodes(node)
+
+
+def _suppresses(node: ast.AST) -> bool:
+    """``with suppress(...):``."""
+    return isinstance(node, ast.With) and any("suppress" in ast.unparse(item.context_expr) for item in node.items)
+
+
+def _modules_of(node: ast.AST, package: str) -> list[str]:
+    """The modules that an import statement needs."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return list(_from(node, package))[:1] if isinstance(node, ast.ImportFrom) else []
 
 
 def _is_type_checking(test: ast.expr) -> bool:

@@ -170,7 +170,7 @@ def _crash(path: Path, code: int | None, place: Workplace, said: str) -> Answer:
         return {"crash": f"took more than {place.seconds:g} seconds (--timeout)", "frames": own}
     if code < 0:
         return {"crash": f"the process was ended by {_signal(-code)}", "frames": own}
-    last = f"; it said: {said}" if said else ""
+    last = f"; it said: {said}" if said and not own else ""
     return {"crash": f"the process ended itself with exit code {code}{last}", "frames": own}
 
 

@@ -6,7 +6,7 @@ import ast
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from precpatch.languages import languages
 from precpatch.plan import Plan
 from precpatch.verify.configs import composable, config_job, configs_step, defaults_job, patched_words
 from precpatch.verify.imports import flash_with_gpu, import_all, imports_step, module_job
-from precpatch.verify.modules import FUNCTIONS, Config, Module, Modules
+from precpatch.verify.modules import Config, Module, Modules, unhandled
 from precpatch.verify.outcome import STEPS, Step, skipped
 from precpatch.verify.parse import parse_step
 from precpatch.verify.processes import INJECT, Answer, Workplace, do_jobs
@@ -190,7 +190,7 @@ class _Work:
     def _imports_flash(self, module: Module) -> bool:
         """Whether a module imports flash_attn under a condition, outside of functions and with no handler around."""
         tree = self._modules.tree(module)
-        return tree is not None and any(map(_is_flash_import, _unhandled(tree)))
+        return tree is not None and any(map(_is_flash_import, unhandled(tree, lazily=False)))
 
     @cached_property
     def _workplace(self) -> Workplace:
@@ -207,18 +207,6 @@ class _Work:
             block=self._guard.block,
             card=target.name,
         )
-
-
-def _unhandled(tree: ast.Module) -> Iterator[ast.AST]:
-    """The nodes outside of functions and of blocks whose errors are handled."""
-    stack: list[ast.AST] = [tree]
-    while stack:
-        node = stack.pop()
-        yield node
-        if isinstance(node, ast.Try) and node.handlers:
-            stack += [*node.orelse, *node.finalbody]
-        elif not isinstance(node, FUNCTIONS):
-            stack += ast.iter_child_nodes(node)
 
 
 def _is_flash_import(node: ast.AST) -> bool:

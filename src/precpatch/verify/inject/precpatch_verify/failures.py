@@ -44,7 +44,7 @@ def describe(error: BaseException, root: str) -> dict[str, Any]:
     """
     places = frames(error, root)
     return {
-        "text": one_line(error),
+        "text": one_line(error).replace(os.path.join(root, ""), ""),
         "type": [each.__name__ for each in type(error).__mro__],
         "missing": _missing(error),
         "behind": [name for name in map(_missing, _behind(error)) if name],
