@@ -85,7 +85,7 @@ def read(text: str | bytes, prose: bool = False, path: str = "demo.ipynb") -> li
     source = opened(text, path)
     mentions = READER.read(source, prose)
     for mention in mentions:
-        assert mention.language == "python"
+        assert mention.language in {"python", "shell"}
         assert mention.kind in KINDS
         assert mention.role in ROLES
         assert source.data[mention.start : mention.end].decode(source.encoding) == mention.text
@@ -223,7 +223,7 @@ def test_other_devices() -> None:
         "?torch.bfloat16",
         "torch.bfloat16?",
         "torch.bfloat16??  ",
-        "!python -m verl.trainer.main_ppo \\\\\n  actor.dtype=bfloat16 \\\\\n  trainer.n=8".replace("\\\\", "\\"),
+        "!python -m verl.trainer.main_ppo \\\\\n  actor.dtype=float32 \\\\\n  trainer.n=8".replace("\\\\", "\\"),
         "!a\n!b\n%c",
         "if x:\n    !a\nelse:\n    %b",
     ],
@@ -241,7 +241,8 @@ def test_lines_for_ipython(line: str) -> None:
         ("%%time\nx = torch.bfloat16", 1),
         ("\n%%capture out\n!ls\nx = torch.bfloat16", 1),
         ("%%timeit -n 1\nx = torch.bfloat16", 1),
-        ("%%bash\npython train.py --dtype torch.bfloat16 (", 0),
+        ("%%bash\npython train.py --dtype torch.bfloat16", 1),
+        ("%%sh\npython train.py --dtype torch.bfloat16", 1),
         ("%%html\n<b>torch.bfloat16</b>", 0),
         ("%%writefile train.py\nx = torch.bfloat16", 0),
         ("%%\ntorch.bfloat16", 0),
@@ -249,6 +250,17 @@ def test_lines_for_ipython(line: str) -> None:
 )
 def test_cell_magics(cell: str, count: int) -> None:
     assert len(read(notebook(cell))) == count
+
+
+def test_commands_of_the_shell() -> None:
+    command = "!python train.py a.dtype=bfloat16 \\\n  --reduce_dtype bf16"
+    after = command.replace("bfloat16", "float32").replace("bf16", "fp32")
+    cells = "s = 'é'\n{}\nx = 1", "if s:\n    {}\nelse:\n    t = '''\n!run dtype=bfloat16\n'''\n"
+    text = notebook(*(cell.format(command) for cell in cells))
+    assert patched(text).decode() == notebook(*(cell.format(after) for cell in cells))
+    bash = notebook(f"%%bash\n{command[1:]}")
+    assert patched(bash).decode() == notebook(f"%%bash\n{after[1:]}")
+    assert {mention.language for mention in read(text)} == {"shell"}
 
 
 def test_python_that_only_looks_like_magic() -> None:

@@ -704,3 +704,21 @@ def test_bash_accepts_the_result(text: str) -> None:
 @given(st.text(alphabet="bf16 =\"'${}()\\\n<>-.adtypEOF&|;#[]é", max_size=60))
 def test_any_text_is_read(text: str) -> None:
     read(f"{text} a.dtype=bf16\n")
+
+
+# --- settings in one word ------------------------------------------------------------------------------------------
+
+
+def test_settings_with_commas_between_them() -> None:
+    mention = only("lm_eval --model_args pretrained=$MODEL,dtype=bfloat16,tp=2\n")
+    assert (mention.text, mention.key, mention.role, mention.spelling) == ("bfloat16", "dtype", "value", "long")
+    assert "override" in mention.facts
+
+
+@pytest.mark.parametrize("word", ["tags=a,bf16,b", "dtype=bf16,fp16", "names=[a,dtype=bf16]"])
+def test_a_list_with_commas_is_no_setting(word: str) -> None:
+    assert read(f"python x.py {word}\n") == []
+
+
+def test_jobs_of_slurm_are_scripts() -> None:
+    assert {".slurm", ".sbatch"} <= set(ShellLanguage.suffixes)

@@ -6,6 +6,9 @@ not read. Positions and ``text`` are those of the JSON file, escapes included.
 
 Lines for IPython (``%magic``, ``!command``, ``help?``) and cells for another program (``%%bash``) are blanked out
 before the code is parsed, and so is a cell that is not Python. The facts are those of the Python reader.
+
+The commands of the shell, ``!command`` and the cells ``%%bash`` and ``%%sh``, are joined as well, and the shell reader
+reads them; its mentions keep the language "shell".
 """
 
 from __future__ import annotations
@@ -25,13 +28,17 @@ from precpatch.languages.base import ReadError
 from precpatch.languages.json import Box, Scalar, hides_letters, is_wide, open_json, parse
 from precpatch.languages.mention import Mention, place
 from precpatch.languages.python import PythonLanguage
+from precpatch.languages.shell import ShellLanguage
 from precpatch.languages.source import SourceFile
 from precpatch.patch.edits import Edit
 
 _PYTHON = PythonLanguage()
+_SHELL = ShellLanguage()
 _PYTHON_NAMES = frozenset({"ipython", "ipython2", "ipython3", "python", "python2", "python3"})
 _PYTHON_CELLS = frozenset({"capture", "prun", "time", "timeit"})
 """Cell magics under which the rest of the cell is Python still."""
+
+_SHELL_CELLS = frozenset({"bash", "sh"})
 
 MAX_MAGICS = 100
 """A cell with more lines for IPython than this is not read, so that hostile files stay cheap to read."""
@@ -59,7 +66,7 @@ class NotebookLanguage:
 
     def mentions(self, data: bytes) -> bool:
         """Whether a word of interest stands in the bytes, or could once escapes are undone."""
-        return is_wide(data) or _PYTHON.mentions(data) or hides_letters(data)
+        return is_wide(data) or _PYTHON.mentions(data) or _SHELL.mentions(data) or hides_letters(data)
 
     def read(self, source: SourceFile, text: bool = False) -> list[Mention]:
         """Every mention in the code cells, in order of position; with ``text`` also those that decide nothing.
@@ -76,21 +83,32 @@ class NotebookLanguage:
         for cell in module.broken:
             if _PYTHON.mentions(cell.code.encode()):
                 raise ReadError(cell.complaint)
-        return [_carried_out(source, module, mention) for mention in _PYTHON.read(module.source, text)]
+        told = [_carried_out(source, module, module.source, mention) for mention in _PYTHON.read(module.source, text)]
+        if _SHELL.mentions(module.shell.data):
+            commands = [mention for mention in _SHELL.read(module.shell, text) if mention.language == _SHELL.name]
+            told += [_carried_out(source, module, module.shell, mention) for mention in commands]
+        return sorted(told, key=lambda mention: (mention.start, mention.end))
 
     def rewrite(self, source: SourceFile, mention: Mention, value: str) -> tuple[Edit, ...]:
-        """The edits of the Python reader, in the JSON file; none where one would cross the strings of a cell.
+        """The edits of the reader that told of it, in the JSON file; none where one would cross the strings of a cell.
 
         Raises:
             ValueError: the value does not stand in one piece.
         """
         module = _module(source)
-        return _edits(source, module, _PYTHON.rewrite(module.source, _carried_in(source, module, mention), value))
+        if mention.language == _SHELL.name:
+            inside = _carried_in(source, module, module.shell, mention)
+            return _edits(source, module, module.shell, _SHELL.rewrite(module.shell, inside, value))
+        inside = _carried_in(source, module, module.source, mention)
+        return _edits(source, module, module.source, _PYTHON.rewrite(module.source, inside, value))
 
     def extend(self, source: SourceFile, mention: Mention, value: str) -> tuple[Edit, ...]:
         """Add ``value`` to the literal that the mention stands in; none where that crosses the strings of a cell."""
         module = _module(source)
-        return _edits(source, module, _PYTHON.extend(module.source, _carried_in(source, module, mention), value))
+        if mention.language == _SHELL.name:
+            return ()
+        inside = _carried_in(source, module, module.source, mention)
+        return _edits(source, module, module.source, _PYTHON.extend(module.source, inside, value))
 
     def check(self, before: SourceFile, data: bytes) -> str | None:
         """Parse the file and its cells again; None when all is as well as it was, else what is wrong."""
@@ -134,9 +152,14 @@ class _Broken:
 
 @dataclass(frozen=True)
 class _Module:
-    """The code cells as one Python file, the runs of characters that it is made of, and the cells that are left out."""
+    """The code cells as one Python file, the runs of characters that it is made of, and the cells that are left out.
+
+    Attributes:
+        shell: the commands in the cells as one script; every character stands where it stands in ``source``.
+    """
 
     source: SourceFile
+    shell: SourceFile
     runs: tuple[_Run, ...]
     broken: tuple[_Broken, ...]
 
@@ -171,6 +194,7 @@ def _module(source: SourceFile) -> _Module:
     """
     boxes = parse(source)
     code: list[str] = []
+    commands: list[str] = []
     runs: list[_Run] = []
     broken: list[_Broken] = []
     at = string = 0
@@ -183,8 +207,11 @@ def _module(source: SourceFile) -> _Module:
         if error is not None:
             broken.append(_Broken(number, cell, _complaint(source, number, strings, error)))
         code += (masked, "\n")
+        commands += (_commands(cell, masked), "\n")
         at += 1
-    return _Module(SourceFile(source.path, "".join(code).encode(), facts=source.facts), tuple(runs), tuple(broken))
+    module = SourceFile(source.path, "".join(code).encode(), facts=source.facts)
+    script = SourceFile(source.path, "".join(commands).encode(), facts=source.facts)
+    return _Module(module, script, tuple(runs), tuple(broken))
 
 
 def _code_cells(root: Box) -> Iterator[tuple[int, list[Scalar]]]:
@@ -273,6 +300,21 @@ def _masked(code: str) -> tuple[str, tuple[int, str] | None]:
     return _blank(code), (0, f"more than {MAX_MAGICS} lines for IPython")
 
 
+def _commands(cell: str, masked: str) -> str:
+    """The commands of the shell in a cell, ``masked`` being what is left for Python; blanks for all else."""
+    magic = _CELL_MAGIC.match(cell)
+    if magic:
+        return _blank(cell[: magic.end()]) + cell[magic.end() :] if magic[1] in _SHELL_CELLS else _blank(cell)
+    lines = []
+    goes_on = False
+    for line in _LINE.finditer(cell):
+        at = line.start() + len(line[1]) - len(line[1].lstrip())
+        starts = cell.startswith("!", at) and not masked.startswith("!", at)
+        lines.append(line[0].replace("!", " ", 1) if starts else line[0] if goes_on else _blank(line[0]))
+        goes_on = (starts or goes_on) and line[1].endswith("\\")
+    return "".join(lines)
+
+
 def _problem(code: str) -> tuple[int, str] | None:
     """The index of the line that Python cannot parse, and why."""
     try:
@@ -314,26 +356,25 @@ def _blank(code: str) -> str:
 # From the module to the file and back.
 
 
-def _carried_out(source: SourceFile, module: _Module, mention: Mention) -> Mention:
-    """A mention of the module as one of the file."""
+def _carried_out(source: SourceFile, module: _Module, inner: SourceFile, mention: Mention) -> Mention:
+    """A mention of the module, in its Python or in its commands ``inner``, as one of the file."""
 
     def start_of(byte: int) -> int:
-        index = _index(module.source, byte)
+        index = _index(inner, byte)
         return source.offset(module.out(index, index + 1)[0])
 
-    span = module.out(_index(module.source, mention.start), _index(module.source, mention.end))
+    span = module.out(_index(inner, mention.start), _index(inner, mention.end))
     return replace(
         mention,
         **place(source, *span),
-        language=_PYTHON.name,
         follows=tuple(start_of(byte) for byte in mention.follows),
     )
 
 
-def _carried_in(source: SourceFile, module: _Module, mention: Mention) -> Mention:
-    """A mention of the file as one of the module."""
+def _carried_in(source: SourceFile, module: _Module, inner: SourceFile, mention: Mention) -> Mention:
+    """A mention of the file as one of the module, in its Python or in its commands ``inner``."""
     span = module.back(_index(source, mention.start), _index(source, mention.end))
-    return replace(mention, **place(module.source, *span), language=_PYTHON.name, follows=())
+    return replace(mention, **place(inner, *span), follows=())
 
 
 def _index(source: SourceFile, byte: int) -> int:
@@ -341,15 +382,15 @@ def _index(source: SourceFile, byte: int) -> int:
     return len(source.data[source.bom : byte].decode(source.encoding))
 
 
-def _edits(source: SourceFile, module: _Module, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
+def _edits(source: SourceFile, module: _Module, inner: SourceFile, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
     """Edits of the module as edits of the file: all of them or none."""
-    carried = [_edit(source, module, edit) for edit in edits]
+    carried = [_edit(source, module, inner, edit) for edit in edits]
     return tuple(edit for edit in carried if edit) if all(carried) else ()
 
 
-def _edit(source: SourceFile, module: _Module, edit: Edit) -> Edit | None:
+def _edit(source: SourceFile, module: _Module, inner: SourceFile, edit: Edit) -> Edit | None:
     """One edit in the file; None where its text is not that of one string there."""
-    start, end = _index(module.source, edit.start), _index(module.source, edit.end)
+    start, end = _index(inner, edit.start), _index(inner, edit.end)
     if start == end or module.run(start).string != module.run(end - 1).string:
         return None
     first, last = module.out(start, end)

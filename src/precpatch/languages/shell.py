@@ -96,6 +96,9 @@ _NEEDLES = tuple(
 _PYTHON_NEEDLES = (b".half(", b"getattr(torch")
 _KEY = re.compile(r"(?P<mark>\+{1,2}|~|-{1,2})?(?P<path>[A-Za-z_][\w.@/-]*)=(?!=)")
 _OPTION = re.compile(r"(?P<mark>-{1,2})(?P<path>[A-Za-z][\w.-]*)")
+_JOINED = re.compile(r"(?:^|,)(?P<path>[A-Za-z_]\w*)=(?P<value>[\w./-]+)(?=,[A-Za-z_]\w*=|$)")
+"""A setting among others in one word: ``pretrained=$MODEL,dtype=bfloat16,tensor_parallel_size=2``."""
+
 _DEFAULT = re.compile(r"\$\{(?P<name>\w+|[@*#?!$-]):?[-=+]")
 _PADDING = "\"'\\ \t\r\n"
 _BLANK = re.compile(r"[ \t\r\n]")
@@ -131,7 +134,7 @@ _OPENS = frozenset({"<<", "<<-"})
 _HOLDS_OPTIONS = frozenset({"command", "array", "file_redirect", "ERROR"})
 """Options and their values stand here; after ``--root <your_root>`` the grammar gives the rest to the redirection."""
 
-_SAYS = frozenset({"echo", "printf"})
+_SAYS = frozenset({"echo", "printf", "git", "logger"})
 _LOOKS = frozenset({"test", "[", "grep", "egrep", "fgrep", "rg"})
 _BRANCHES = frozenset({"else_clause", "case_item", "function_definition"})
 
@@ -146,7 +149,7 @@ class ShellLanguage:
     """The reader of bash and sh scripts: launch scripts, tests, installers."""
 
     name = "shell"
-    suffixes: tuple[str, ...] = (".sh", ".bash")
+    suffixes: tuple[str, ...] = (".sh", ".bash", ".slurm", ".sbatch")
 
     def open(self, path: str, data: bytes) -> SourceFile:
         """The file as UTF-8, or byte for byte as Latin-1 where it is not: bash does not ask.
@@ -555,11 +558,25 @@ class _Script:
         else:
             setting = self._after_option(around, setting)
         value, name = self._resolved(start, end)
+        if "," in self.code[slice(*value)]:
+            self._joined(around, value if match is None else (match.start("path"), value[1]), setting)
         if name is not None:
             setting = replace(setting, facts=setting.facts | {"default"})
             if setting.key is None and not name.isdigit():
                 setting = replace(setting, key=name, facts=setting.facts - {"argument"} | {"variable"})
         self._tell(around, value, setting)
+
+    def _joined(self, around: _Around, span: Span, setting: _Setting) -> None:
+        """Tell the settings that stand in one word with commas between them."""
+        if setting.role not in ("value", "lookup"):
+            return
+        for match in _JOINED.finditer(self.code[slice(*span)]):
+            named = _named(match["value"])
+            if named:
+                key = span[0] + match.start("path"), span[0] + match.end("path")
+                facts = around.facts | {"override"}
+                place = _Setting("value", match["path"], None, facts, self.absolute(key))
+                self._add(around, (span[0] + match.start("value"), span[0] + match.end("value")), named, place)
 
     def _resolved(self, start: int, end: int) -> tuple[Span, str | None]:
         """The span of a value without quotes, or of the default in it and the name of the innermost variable."""
