@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
+from cache import cache_folder
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -14,13 +13,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("precpatch")
     group.addoption("--all-releases", action="store_true", help="run on every verl release, not only on four of them")
     group.addoption("--update-expected", action="store_true", help="write tests/real/expected.json from this run")
+    group.addoption(
+        "--proof", action="store_true", help="also train with real verl (installs 3.4 GB at the first time)"
+    )
 
 
 @pytest.fixture(scope="session")
 def download_cache() -> Path:
-    """A folder of the user that outlives the run: XDG_CACHE_HOME where it is set, else where the platform has it."""
-    defaults = {"darwin": Path.home() / "Library" / "Caches", "win32": Path.home() / "AppData" / "Local"}
-    base = os.environ.get("XDG_CACHE_HOME") or defaults.get(sys.platform, Path.home() / ".cache")
-    folder = Path(base) / "precpatch-tests"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    """A folder of the user that outlives the run."""
+    return cache_folder()
