@@ -30,7 +30,7 @@ _STRING_METHODS = frozenset(
 _REGISTERS = re.compile(r"_*(?:un)?register(?:_(?!buffer|parameter|module)\w+)?")
 """A function that gives something a name, or is told for which dtype it is."""
 
-_NAMING_ARGUMENTS = frozenset({"name", "names", "key", "alias", "aliases"})
+_NAMING_ARGUMENTS = frozenset({"name", "names", "key", "label", "alias", "aliases", "dtype_name", "dtype_str"})
 _ASKS = re.compile(r"_*(?:is|has|supports?|can)_\w+")
 _ASKS_BY_NAME = re.compile(r"_*(?:check|assert|validate|verify|require)_(?!\w*(?:adjust|set|load))\w+")
 _LOOKUP_CALLS = frozenset({"finfo", "iinfo", "isinstance", "issubclass", "itemsize", "hasattr", "is_bf16", "is_fp16"})
@@ -260,7 +260,8 @@ class Climb:
         """``register("bf16", torch.bfloat16)``: the call gives the dtype a name, and that name must stay true."""
         if isinstance(self.node, ast.Constant):
             return False
-        names = [string(argument) for argument in call.args] + [string(word.value) for word in call.keywords]
+        names = [string(argument) for argument in call.args]
+        names += [string(word.value) for word in call.keywords if word.arg in _NAMING_ARGUMENTS]
         names += [key, *(word.arg for word in call.keywords if word.value is self.node)]
         return any(name and (found := dtype_of(name)) and found[0] == "bfloat16" for name in names)
 
@@ -287,6 +288,10 @@ class Climb:
     def choice(self, parent: ast.IfExp, child: ast.AST) -> bool:
         """The condition of ``a if c else b`` only tests; its branches go on."""
         return child is parent.test and self.end("comparison")
+
+    def attribute(self, parent: ast.Attribute, child: ast.AST) -> bool:
+        """``torch.bfloat16.itemsize`` asks for a fact about the dtype."""
+        return child is self.node and not isinstance(child, ast.Constant) and self.end("lookup")
 
     def subscript(self, parent: ast.Subscript, child: ast.AST) -> bool:
         """``table[v]`` looks up; ``Literal[v]`` annotates."""
@@ -410,6 +415,7 @@ _STEPS: dict[type[ast.AST], _Step] = {
     ast.Call: Climb.call,
     ast.BoolOp: Climb.boolean,
     ast.IfExp: Climb.choice,
+    ast.Attribute: Climb.attribute,
     ast.Subscript: Climb.subscript,
     ast.JoinedStr: Climb.formatted,
     ast.Assign: Climb.assign,
