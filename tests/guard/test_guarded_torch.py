@@ -238,6 +238,23 @@ def test_torch_pretends_to_see_the_target(ways: object) -> None:
     assert ways.report["exit_code"] == 0
 
 
+def test_with_nothing_to_watch_for_torch_only_pretends(guard: Callable[..., object]) -> None:
+    """Functions are compiled then, so that what refuses the target's compute capability does."""
+    script = """
+        import torch
+        from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+        def backend(graph, inputs):
+            print("compiled")
+            return graph.forward
+
+        torch.compile(lambda values: values.bfloat16() + 1, backend=backend)(torch.ones(2))
+        print(torch.cuda.get_device_capability(), _get_current_dispatch_mode())
+    """
+    done = guard(script, "--target", "p40", "--pretend", "--allow", "bfloat16,torch.compile,triton")
+    assert (done.code, done.out) == (0, "compiled\n(6, 1) None\n")
+
+
 PRODUCTS = """
     import torch
     from torch.nn import functional

@@ -56,7 +56,8 @@ Allow = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME,...",
-        help="Let these be: a package, a dtype, torch.compile or triton.",
+        help="Let these be: a package, a dtype, torch.compile or triton. With no dtype and no kernel left to watch for,"
+        " operators are not looked at, and functions compile as they do on the target.",
         rich_help_panel=_WATCH,
     ),
 ]

@@ -39,9 +39,14 @@ class Order:
     pretend: bool
 
     @property
+    def watches_operators(self) -> bool:
+        """There is a dtype or a kernel to watch for; else torch is left as it is, and compiles what it is handed."""
+        return bool(self.forbid or self.kernels)
+
+    @property
     def is_idle(self) -> bool:
         """There is nothing to watch for and nothing to pretend."""
-        return not (self.forbid or self.block or self.kernels or self.pretend)
+        return not (self.watches_operators or self.block or self.pretend)
 
 
 def make_order(

@@ -166,7 +166,9 @@ def _summary(outcome: Outcome) -> str:
     watched = [process for process in record.processes if process.torch]
     operators = sum(process.operators for process in watched)
     seen = f"{plural(operators, 'operator')} in {plural(len(watched), 'process', 'processes')} with torch"
-    if not watched and not outcome.order.is_idle:
+    if not outcome.order.watches_operators:
+        seen = "operators were not looked at"
+    elif not watched:
         seen = "no process imported torch under the guard, so no operator was looked at"
     loads = sum(process.loads for process in record.processes)
     let_through = f"; {plural(loads, 'load')} of forbidden tensors let through" if loads else ""

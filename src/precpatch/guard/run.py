@@ -19,7 +19,8 @@ from precpatch.guard.inject.precpatch_guard import VARIABLE
 from precpatch.guard.inject.precpatch_guard.settings import Settings
 from precpatch.guard.order import Order
 
-_INJECT = Path(inject.__file__).parent
+INJECT = Path(inject.__file__).parent
+"""The folder that is put first on the PYTHONPATH of a guarded command."""
 
 
 def run_guarded(command: Sequence[str], order: Order, folder: Path, checkout: Path | None = None) -> int:
@@ -58,7 +59,7 @@ def _environment(order: Order, folder: Path, checkout: Path | None) -> Mapping[s
         pretend=list(capability.compute_capability or ()) if order.pretend else [],
         checkout=str(checkout.resolve()) if checkout else "",
     )
-    path = os.pathsep.join(filter(None, [str(_INJECT), os.environ.get("PYTHONPATH")]))
+    path = os.pathsep.join(filter(None, [str(INJECT), os.environ.get("PYTHONPATH")]))
     return {**os.environ, VARIABLE: json.dumps(settings._asdict()), "PYTHONPATH": path}
 
 

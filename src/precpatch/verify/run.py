@@ -15,9 +15,9 @@ from typing import Any
 from precpatch.discover import discover
 from precpatch.errors import UserError
 from precpatch.gpu.target import Target
+from precpatch.guard import inject as guard
 from precpatch.guard.inject.precpatch_guard import VARIABLE
 from precpatch.guard.order import make_order
-from precpatch.guard.run import _INJECT as GUARD
 from precpatch.languages import languages
 from precpatch.plan import Plan
 from precpatch.verify.configs import composable, config_job, configs_step, defaults_job, patched_words
@@ -194,7 +194,7 @@ class _Work:
 
     @cached_property
     def _workplace(self) -> Workplace:
-        path = [str(GUARD), str(INJECT), str(self._order.root), *filter(None, [os.environ.get("PYTHONPATH")])]
+        path = [str(Path(guard.__file__).parent), str(INJECT), str(self._order.root), *filter(None, [os.environ.get("PYTHONPATH")])]
         ours = {"PYTHONPATH": os.pathsep.join(path), "PYTHONDONTWRITEBYTECODE": "1", **_OFFLINE}
         environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
         target = self._order.target

@@ -24,7 +24,7 @@ NEEDLE = b"def unpad_input"
 """A module without these bytes provides no helpers."""
 
 _MUST = frozenset({"index_first_axis", "pad_input", "unpad_input"})
-_SHIM = "precpatch_padding"
+SHIM = "precpatch_padding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class PaddingHomes:
 
     def _shim(self, package: PurePosixPath, path: str) -> Home:
         folder = package / "utils" if f"{package}/utils" in self.packages else package
-        place = str(folder / f"{_SHIM}.py")
+        place = str(folder / f"{SHIM}.py")
         return Home(self._module(place, package, path), NewFile(place, self._shim_source))
 
     @cached_property

@@ -18,11 +18,16 @@ from .trips import LOAD, PRODUCE, Trips
 
 
 def watch(torch: Any, settings: Settings, trips: Trips, threads: Threads) -> None:
-    """Watch this process for the rest of its life; ``torch`` was just imported."""
-    trips.frames.hide(torch)
-    trips.journal.watch_torch(str(torch.__version__))
+    """Watch this process for the rest of its life; ``torch`` was just imported.
+
+    Where nothing is to be watched for, torch is left as it is: functions compile then, as they would on the target.
+    """
     if settings.pretend:
         pretend(torch, settings.pretend, settings.card)
+    if not (settings.forbid or settings.kernels):
+        return
+    trips.frames.hide(torch)
+    trips.journal.watch_torch(str(torch.__version__))
     _look_away(torch)
     dtypes = Dtypes(torch, settings.forbid)
     threads.use(torch, _mode_of(torch, _Watch(torch, settings, dtypes, trips)))
