@@ -13,6 +13,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("precpatch")
     group.addoption("--all-releases", action="store_true", help="run on every verl release, not only on four of them")
     group.addoption("--update-expected", action="store_true", help="write tests/real/expected.json from this run")
+    group.addoption("--gpu-python", type=Path, help="an environment with CUDA and verl's packages, to prove on a GPU")
     group.addoption(
         "--proof", action="store_true", help="also train with real verl (installs 3.4 GB at the first time)"
     )

@@ -45,6 +45,12 @@ OVERRIDES = {
     ("0.6.1", "sft"): ["data.use_dynamic_bsz=True"],
 }
 
+WATCHED = ("--forbid", "float16")
+"""The guard looks at every operator; compiled functions run eagerly under it."""
+
+PRETENDED = ("--allow", "bfloat16,torch.compile,triton")
+"""torch is told which card it is, and left alone: functions are compiled for it."""
+
 _FIGURE = re.compile(r"^.*?FIGURES (\{.*\})$", re.MULTILINE)
 _LOSS = re.compile(r"step:(\d+) .*?(?:train/loss|critic/vf_loss):(?:np\.float\d+\()?([-\w.+]+)")
 _ERROR = re.compile(r"(?:^|[ |])((?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)(?:\(\w+\))?: .*)$", re.MULTILINE)
@@ -120,14 +126,23 @@ def has_entry(tree: Path, entry: str) -> bool:
     return (tree / MODULES[entry]).exists()
 
 
-def run(tree: Path, job: Job, python: Path, folder: Path, *, device: str = "cpu", overrides: Sequence[str] = ()) -> Run:
+def run(
+    tree: Path,
+    job: Job,
+    python: Path,
+    folder: Path,
+    *,
+    device: str = "cpu",
+    overrides: Sequence[str] = (),
+    guard: Sequence[str] = WATCHED,
+) -> Run:
     """Run an entry point of ``tree`` in ``folder`` and read what it left there: log.txt and guard.json."""
     folder.mkdir(parents=True)
     result = Run(*job[:3], device, job.environment)
     command = [python, *_arguments(result, tree, _tiny_files(python, folder), folder), *overrides]
     report = folder / "guard.json"
-    guard = [sys.executable, "-m", "precpatch", "guard", "--target", "p40", "--pretend", "--forbid", "float16"]
-    guarded = [*guard, "--checkout", tree, "--format", "json", "--output", report, "--", *command]
+    precpatch = [sys.executable, "-m", "precpatch", "guard", "--target", "p40", "--pretend", *guard]
+    guarded = [*precpatch, "--checkout", tree, "--format", "json", "--output", report, "--", *command]
     result.seconds = _run_to_the_end(guarded, _environment(tree, device), folder)
     _read_log(result, (folder / "log.txt").read_text(errors="replace"))
     _read_report(result, report)

@@ -24,7 +24,9 @@ NEEDLE = b"def unpad_input"
 """A module without these bytes provides no helpers."""
 
 _MUST = frozenset({"index_first_axis", "pad_input", "unpad_input"})
+
 SHIM = "precpatch_padding"
+"""The module that a fix adds where a checkout has no such helpers of its own."""
 
 
 @dataclass(frozen=True, slots=True)
