@@ -22,7 +22,8 @@ WORDS = re.compile(r"16|lash_att|LASH_ATT|kernels-community|getattr\(|\.half\(|"
 
 _OVERRIDE = re.compile(r"(?:--)?[+~]{0,2}([A-Za-z_][\w./@-]*)=(['\"]?)([\w./-]+)\2")
 _EMBEDDED = re.compile(
-    r"(?<![\w.])(?:[+]{0,2}(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*=|\w*(?:dtype|attn_implementation)\s*:\s+)['\"]?"
+    r"(?<![\w.])(?:[+]{0,2}(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*=|\w*(?:dtype|attn_implementation)\s*:\s+|"
+    r"--[\w.-]*(?:dtype|attn[_-]implementation)[ =])['\"]?"
     r"(bfloat16|bf16|flash_attention_[234])\b"
 )
 _NAMED_BF16 = re.compile(r"(?i)(?:^|_)(?:bf16|bfloat16)(?:_|$)")

@@ -140,6 +140,8 @@ class Climb:
         key_node = parent.keys[parent.values.index(child)]  # type: ignore[arg-type]
         key = string(key_node)
         self.role.siblings = parent
+        if key in _TEXT_ARGUMENTS:
+            return self.end("message")
         if attention_of(string(self.node) or "") and (whole := self._attention_of_parts(parent)):
             return self.end("value", whole)
         if self.role.container is not None or key is None or self._is_table(parent, key):
