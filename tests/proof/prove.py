@@ -59,7 +59,7 @@ def prove(job: Job, asked: argparse.Namespace, python: Path) -> Run | None:
             return None
         made = run(tree, job, python, Path(scratch, "run"), device=asked.device)
         if asked.keep:
-            shutil.copytree(Path(scratch, "run"), asked.keep / "-".join(job).replace(" ", "-"), dirs_exist_ok=True)
+            shutil.copytree(Path(scratch, "run"), asked.keep / "-".join(job[:4]).replace(" ", "-"), dirs_exist_ok=True)
     made.environment = asked.environment or made.environment
     print(line(made), flush=True)
     return made

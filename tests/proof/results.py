@@ -101,8 +101,8 @@ def _cell(runs: Sequence[Run], part: str, reasons: dict[str, int]) -> str:
     cell = [f"proven ({', '.join(proven)})"] if proven else []
     cell += [f"{said} ({NAMES[device]})" for device, (said, _) in others.items()]
     if not cell:
-        run = next(iter(found.values()))[1]
-        number = reasons.setdefault(_reason(run, part), len(reasons) + 1)
+        reason = "; ".join(_reason(run, part) for _, run in found.values())
+        number = reasons.setdefault(reason, len(reasons) + 1)
         cell = [f"cannot [{number}]"]
     return ", ".join(cell)
 

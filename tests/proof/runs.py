@@ -43,6 +43,8 @@ OVERRIDES = {
     # With a fixed batch size its own sequence packing fails, patched or not: split_with_sizes on a NestedTensor.
     ("0.6.0", "sft"): ["data.use_dynamic_bsz=True"],
     ("0.6.1", "sft"): ["data.use_dynamic_bsz=True"],
+    # It leaves out the last step.
+    ("0.2.0.post2", "ppo"): [f"trainer.total_training_steps={STEPS + 1}"],
 }
 
 WATCHED = ("--forbid", "float16")
@@ -60,12 +62,13 @@ _LONGEST_ERROR = 200
 
 
 class Job(NamedTuple):
-    """A run to make: a verl release, the kind of tree, the entry point, the set of requirements."""
+    """A run to make: a verl release, the kind of tree, the entry point, the set of requirements, Hydra overrides."""
 
     version: str
     tree: str
     entry: str
     environment: str
+    overrides: tuple[str, ...] = ()
 
 
 @dataclass
@@ -133,13 +136,12 @@ def run(
     folder: Path,
     *,
     device: str = "cpu",
-    overrides: Sequence[str] = (),
     guard: Sequence[str] = WATCHED,
 ) -> Run:
     """Run an entry point of ``tree`` in ``folder`` and read what it left there: log.txt and guard.json."""
     folder.mkdir(parents=True)
     result = Run(*job[:3], device, job.environment)
-    command = [python, *_arguments(result, tree, _tiny_files(python, folder), folder), *overrides]
+    command = [python, *_arguments(result, tree, _tiny_files(python, folder), folder), *job.overrides]
     report = folder / "guard.json"
     precpatch = [sys.executable, "-m", "precpatch", "guard", "--target", "p40", "--pretend", *guard]
     guarded = [*precpatch, "--checkout", tree, "--format", "json", "--output", report, "--", *command]

@@ -6,7 +6,8 @@ guard, as if on a P40. With --proof only: it takes five minutes and 3.4 GB. ``pr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,70 +16,102 @@ from results import PROVEN, README, TRIPS, page, read_results, table, verdict
 from runs import PARTS, Job, Run, run
 from trees import ALL_BUT_DTYPES, PATCHED, SED, UNPATCHED, make_tree
 
-RunEntry = Callable[..., Run]
+AT_ONCE = 2
 
-PROVEN_ENTRIES = [
-    ("0.4.0", "workers"),
-    ("0.4.1", "ppo"),
-    ("0.5.0", "ppo"),
-    ("0.6.0", "fsdp_sft"),
-    ("0.6.1", "sft"),
-    ("0.7.0", "sft"),
-    ("0.7.1", "workers"),
-    ("0.8.0", "sft"),
-    ("0.9.0", "workers"),
-    ("0.9.1", "sft"),
-    ("0.9.1", "workers"),
+
+def job(version: str, tree: str, entry: str, *overrides: str) -> Job:
+    """A run in the environment that the release needs."""
+    return Job(version, tree, entry, environment_for(version), overrides)
+
+
+TRAINED = [
+    job("0.4.0", PATCHED, "workers"),
+    job("0.4.1", PATCHED, "ppo"),
+    job("0.5.0", PATCHED, "ppo"),
+    job("0.6.0", PATCHED, "fsdp_sft"),
+    job("0.6.1", PATCHED, "sft"),
+    job("0.7.0", PATCHED, "sft"),
+    job("0.7.1", PATCHED, "workers"),
+    job("0.8.0", PATCHED, "sft"),
+    job("0.9.0", PATCHED, "workers"),
+    job("0.9.1", PATCHED, "sft"),
+    job("0.9.1", PATCHED, "workers"),
+]
+"""At least one a release that the README calls proven."""
+
+IN_BFLOAT16 = [
+    job("0.4.1", ALL_BUT_DTYPES, "fsdp_sft"),
+    job("0.7.0", ALL_BUT_DTYPES, "workers"),
+    job("0.9.1", ALL_BUT_DTYPES, "sft"),
 ]
 
 
+@pytest.fixture(scope="session")
+def runs(
+    request: pytest.FixtureRequest, download_cache: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[Job, Future[Run]]]:
+    """The runs of all tests that were chosen, two at a time."""
+    parameters = [vars(item).get("callspec") for item in request.session.items]
+    chosen = dict.fromkeys(each.params["asked"] for each in parameters if each and "asked" in each.params)
+    names = list(dict.fromkeys(each.environment for each in chosen))
+
+    def train(asked: Job) -> Run:
+        folder = tmp_path_factory.mktemp("proof")
+        tree = make_tree(asked.tree, asked.version, download_cache, folder)
+        return run(tree, asked, pythons[asked.environment], folder / "run")
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        made = pool.map(lambda name: make_environment(name, download_cache), names)
+        pythons = dict(zip(names, made, strict=True))
+        yield {asked: pool.submit(train, asked) for asked in chosen}
+        pool.shutdown(cancel_futures=True)
+
+
 @pytest.fixture
-def run_entry(pytestconfig: pytest.Config, tmp_path: Path, download_cache: Path) -> RunEntry:
-    """Run an entry point of a tree that is made for it."""
-    if not pytestconfig.getoption("--proof"):
+def made(asked: Job, request: pytest.FixtureRequest) -> Run:
+    """The run that a test asks for."""
+    if not request.config.getoption("--proof"):
         pytest.skip("trains with real verl: give --proof")
-
-    def make(version: str, kind: str, entry: str, *overrides: str) -> Run:
-        job = Job(version, kind, entry, environment_for(version))
-        tree = make_tree(kind, version, download_cache, tmp_path)
-        return run(tree, job, make_environment(job.environment, download_cache), tmp_path / "run", overrides=overrides)
-
-    return make
+    future: Future[Run] = request.getfixturevalue("runs")[asked]
+    return future.result()
 
 
-@pytest.mark.parametrize(("version", "entry"), PROVEN_ENTRIES)
-def test_a_patched_release_trains_in_float32(run_entry: RunEntry, version: str, entry: str) -> None:
+def verdicts(made: Run) -> dict[str, str]:
+    """What came of each part of a run."""
+    return {part: verdict(made, part) for part in PARTS[made.entry]}
+
+
+@pytest.mark.parametrize("asked", TRAINED, ids=lambda asked: f"{asked.version}-{asked.entry}")
+def test_a_patched_release_trains_in_float32(made: Run) -> None:
     """No trip, float32 matrix products only, no attention kernel, nothing compiled, and the reference's losses."""
-    made = run_entry(version, PATCHED, entry)
-    assert {part: verdict(made, part) for part in PARTS[entry]} == dict.fromkeys(PARTS[entry], PROVEN), made
+    assert verdicts(made) == dict.fromkeys(PARTS[made.entry], PROVEN), made
     assert made.exit_code == 0
 
 
-@pytest.mark.parametrize(("version", "entry"), [("0.4.1", "fsdp_sft"), ("0.7.0", "workers"), ("0.9.1", "sft")])
-def test_the_guard_sees_bfloat16_that_is_left(run_entry: RunEntry, version: str, entry: str) -> None:
+@pytest.mark.parametrize("asked", IN_BFLOAT16, ids=lambda asked: f"{asked.version}-{asked.entry}")
+def test_the_guard_sees_bfloat16_that_is_left(made: Run) -> None:
     """The same release with all mended but the dtypes: the same training, and it trips."""
-    made = run_entry(version, ALL_BUT_DTYPES, entry)
-    assert {verdict(made, part) for part in PARTS[entry]} == {TRIPS}
+    assert set(verdicts(made).values()) == {TRIPS}, made
     assert made.trips > 1000
     assert made.matmuls["bfloat16"] > made.matmuls["float32"]
 
 
-def test_an_unpatched_release_stops_at_flash_attention(run_entry: RunEntry) -> None:
-    made = run_entry("0.9.1", UNPATCHED, "sft")
+@pytest.mark.parametrize("asked", [job("0.9.1", UNPATCHED, "sft")])
+def test_an_unpatched_release_stops_at_flash_attention(made: Run) -> None:
     assert made.exit_code != 0
     assert "FlashAttention2 has been toggled on" in made.errors["sft"]
 
 
-def test_an_unpatched_release_with_eager_attention_trips(run_entry: RunEntry) -> None:
-    made = run_entry("0.9.1", UNPATCHED, "sft", "+model.override_config.attn_implementation=eager")
-    assert verdict(made, "sft") == TRIPS
+@pytest.mark.parametrize("asked", [job("0.9.1", UNPATCHED, "sft", "+model.override_config.attn_implementation=eager")])
+def test_an_unpatched_release_with_eager_attention_trips(made: Run) -> None:
+    assert verdicts(made) == {"sft": TRIPS}
     assert made.trips > 1000
     assert any("torch_functional.py" in site for site in made.sites)
 
 
-def test_replacing_the_words_compiles_kernels(run_entry: RunEntry) -> None:
+@pytest.mark.parametrize("asked", [job("0.9.1", SED, "workers")])
+def test_replacing_the_words_compiles_kernels(made: Run) -> None:
     """What ``sed`` makes of verl 0.9.1 computes in float32, and calls torch.compile, which a P40 cannot run."""
-    made = run_entry("0.9.1", SED, "workers")
     assert set(made.matmuls) == {"float32"}
     assert made.compiled_calls > 0
     assert verdict(made, "actor") == TRIPS
@@ -86,15 +119,15 @@ def test_replacing_the_words_compiles_kernels(run_entry: RunEntry) -> None:
 
 def test_the_tables_are_up_to_date() -> None:
     """To write them anew: python tests/proof/prove.py."""
-    runs = read_results()
-    assert table(runs) in README.read_text()
-    assert page(runs) == Path(__file__).with_name("results.md").read_text()
+    made = read_results()
+    assert table(made) in README.read_text()
+    assert page(made) == Path(__file__).with_name("results.md").read_text()
 
 
 def test_every_release_that_is_called_proven_is_run_here() -> None:
     proven = {
         made.version
         for made in read_results()
-        if made.tree == PATCHED and made.device == "cpu" and any(verdict(made, part) == PROVEN for part in made.losses)
+        if made.tree == PATCHED and made.device == "cpu" and PROVEN in verdicts(made).values()
     }
-    assert proven == {version for version, _ in PROVEN_ENTRIES}
+    assert proven == {asked.version for asked in TRAINED}
