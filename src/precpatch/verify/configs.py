@@ -36,14 +36,16 @@ def composable(configs: Sequence[Config]) -> list[Config]:
     return list({_file(config): config for config in reversed(configs) if is_known(config)}.values())[::-1]
 
 
-def config_job(number: int, config: Config, root: Path) -> Job:
-    """The job to compose a config."""
+def config_job(number: int, config: Config, entry: Job, resolvers: Sequence[str], root: Path) -> Job:
+    """The job to compose a config after the job ``entry``; the checkout registers ``resolvers``, if only later."""
     job = {
         "id": number,
         "kind": "config",
         "folder": str((root / (config.folder or "")).resolve()),
         "config": config.name,
         "started_in": str((root / config.path).parent),
+        "entry": entry,
+        "resolvers": list(resolvers),
     }
     return job if config.version is ... else {**job, "version_base": config.version}
 
@@ -124,6 +126,8 @@ def _config_notes(configs: Sequence[Config], pairs: Sequence[tuple[Config, Answe
     for config, answer in pairs:
         if answer.get("absent"):
             yield f"{config.path}:{config.line}: there is no {_file(config)}, so --config-name has to be given"
+        if "waits" in answer:
+            yield f"{_file(config)} only composes with what you give: {answer['waits']}"
 
 
 def _target_notes(answers: Sequence[Answer], judge: Judge) -> Iterator[str]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from precpatch.languages.python.padding import SHIM as HELPERS
 from precpatch.report.line import plural
 from precpatch.verify.modules import Module, Modules
 from precpatch.verify.outcome import FAILED, OK, Problem, Step
-from precpatch.verify.processes import Answer, Job, Workplace, do_each, do_jobs
+from precpatch.verify.processes import Answer, Job, Workplace, do_jobs
 from precpatch.verify.verdicts import FLASH_ATTN, Judge, Verdict
 
 _FRAMEWORKS = ("torch", "hydra", "omegaconf")
@@ -155,17 +155,36 @@ def import_all(place: Workplace, modules: Iterable[Module], jobs: Sequence[Job],
     """
     by_path = {module.path: module for module in modules}
     answers = do_jobs(place, jobs)
+    for job in jobs:
+        if job["kind"] == "config" and _is_doubtful_config(answers[job["id"]]):
+            answers |= do_jobs(place, [job])
     doubtful: dict[Problem, list[Job]] = {}
     for job in jobs:
         verdict = judge.judge(by_path[job["path"]], answers[job["id"]]) if job["kind"] == "module" else None
-        if verdict and answers[job["id"]].get("again") and not (verdict.needs or _is_flash(verdict)):
-            doubtful.setdefault(verdict.problem, []).append(job)
+        is_doubtful = answers[job["id"]].get("again") or not job.get("name")
+        if verdict and is_doubtful and not (verdict.needs or _is_flash(verdict)):
+            doubtful.setdefault(verdict.problem, []).append({**job, "folders_first": not job["name"]})
     for problem, same in doubtful.items():
-        again = do_jobs(place, same[:1])
-        verdict = judge.judge(by_path[same[0]["path"]], again[same[0]["id"]])
-        if verdict is None or verdict.problem != problem:
-            again |= do_each(place, same[1:])
-        answers |= again
+        answers |= _tried_again(place, same, problem, lambda job, each: judge.judge(by_path[job["path"]], each))
+    return answers
+
+
+def _is_doubtful_config(answer: Answer) -> bool:
+    return bool(answer.get("again") and any(answer.get(name) for name in ("failure", "crash", "problems")))
+
+
+def _tried_again(
+    place: Workplace, same: Sequence[Job], problem: Problem, judge: Callable[[Job, Answer], Verdict | None]
+) -> dict[int, Answer]:
+    """The answers to jobs that have all failed with ``problem``, as far as a process of their own changes them."""
+    answers = do_jobs(place, same[:1])
+    verdict = judge(same[0], answers[same[0]["id"]])
+    if verdict is not None and verdict.problem == problem:
+        return answers
+    left = list(same[1:])
+    while left:
+        answers |= do_jobs(place, left)  # they share a process; those that fail in it are tried without the first
+        left = [job for job in left[1:] if judge(job, answers[job["id"]])]
     return answers
 
 

@@ -166,6 +166,11 @@ class Modules:
         """The packages outside the checkout that modules may import."""
         return {name for each in modules for name in self._named(each) if "." not in name and not self.owns(name)}
 
+    def resolvers(self, modules: Iterable[Module]) -> set[str]:
+        """The names under which modules register resolvers for interpolations, also in functions."""
+        nodes = (node for each in modules if (tree := self.tree(each)) for node in ast.walk(tree))
+        return {name for node in nodes if isinstance(node, ast.Call) for name in _resolver(node)}
+
     def _named(self, module: Module, *, lazily: bool = True) -> tuple[str, ...]:
         """The names that a module may import, with the packages around them."""
         if (module.path, lazily) not in self._names:
@@ -241,6 +246,8 @@ def _from(node: ast.ImportFrom, package: str) -> Iterator[str]:
     base = node.module or ""
     if node.level:
         parts = package.split(".")
+        if node.level > len(parts):  # beyond the top: an error when it is imported
+            return
         above = parts[: len(parts) - node.level + 1]
         base = ".".join([*above, *([node.module] if node.module else [])])
     if base:
@@ -275,6 +282,15 @@ def _modules_of(node: ast.AST, package: str) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     return list(_from(node, package))[:1] if isinstance(node, ast.ImportFrom) else []
+
+
+def _resolver(call: ast.Call) -> list[str]:
+    """The name in ``OmegaConf.register_new_resolver("name", ...)``."""
+    called = getattr(call.func, "attr", None) or getattr(call.func, "id", None)
+    if called not in {"register_new_resolver", "register_resolver"}:
+        return []
+    given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "name")]
+    return [text for each in given if (text := _text(each))]
 
 
 def _is_type_checking(test: ast.expr) -> bool:

@@ -6,26 +6,28 @@ import json
 import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from precpatch.errors import UserError
+from precpatch.guard import inject as guard
 from precpatch.verify import inject
+from precpatch.verify.child import End, name_of_signal, run_child
 
-INJECT = Path(inject.__file__).parent
+START = Path(inject.__file__).parent / "start_verify.py"
+GUARD = Path(guard.__file__).parent
 
 Job = dict[str, Any]
 Answer = dict[str, Any]
 
 _FRAME = re.compile(r'  File "(.+)", line (\d+) in ')
+_ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
 _TIMEOUT = "Timeout ("
-_SLACK = 60.0
+_SITE_PACKAGES = "site-packages"
 
 
 @dataclass(frozen=True)
@@ -82,100 +84,119 @@ def do_jobs(place: Workplace, jobs: Sequence[Job]) -> dict[int, Answer]:
         answers.update(_in_one_process(place, left))
 
 
-def do_each(place: Workplace, jobs: Sequence[Job]) -> dict[int, Answer]:
-    """Do each job in a process of its own."""
-    return {number: answer for job in jobs for number, answer in do_jobs(place, [job]).items()}
+@dataclass
+class _Record:
+    """What a process wrote down.
+
+    Attributes:
+        started: the job that was started last.
+        answers: the answers by the id of the job.
+        elsewhere: the folders in the checkout that belong to the environment; None where it never began.
+    """
+
+    started: int | None = None
+    answers: dict[int, Answer] = field(default_factory=dict)
+    elsewhere: tuple[str, ...] | None = None
 
 
 def _in_one_process(place: Workplace, jobs: Sequence[Job]) -> dict[int, Answer]:
-    """The answers of one process: to all jobs, or up to the one that ended it."""
-    with TemporaryDirectory(prefix="precpatch-verify-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        request = {
-            "root": str(place.root),
-            "seconds": place.seconds,
-            "words": dict(place.words),
-            "block": list(place.block),
-            "card": place.card,
-            "capability": list(place.capability),
-            "jobs": list(jobs),
-        }
-        (folder / "request").write_text(json.dumps(request), encoding="ascii")
-        code, said = _run(place, folder, len(jobs))
-        started, answers = _read(folder / "results")
-        if started is None and not answers:
-            raise UserError(f"{place.python}: cannot be used: {said or f'it ended with exit code {code}'}")
-        if started is not None and started not in answers:
-            answers[started] = _crash(folder / "crash", code, place, said)
-        return answers
+    """The answers of one process: to all jobs, or up to the one that ended it.
+
+    All but those to the first job have ``again``: what was done before may be to blame for a failure.
+    """
+    try:
+        with TemporaryDirectory(prefix="precpatch-verify-", ignore_cleanup_errors=True) as name:
+            folder = Path(name)
+            (folder / "request").write_text(json.dumps(_request(place, jobs)), encoding="ascii")
+            end = _run(place, folder)
+            record = _read(folder / "results", {job["id"] for job in jobs})
+            told = _text(folder / "crash")
+    except OSError as error:
+        raise UserError(f"no temporary file can be written: {error.strerror or error}") from error
+    if record.started is None:
+        raise UserError(f"{place.python}: cannot be used: {end.said or _how(end)}")
+    if record.started not in record.answers:
+        record.answers[record.started] = _crash(told, end, place, record.elsewhere or ())
+    return {
+        number: answer if number == jobs[0]["id"] or answer.get("slow") else {**answer, "again": True}
+        for number, answer in record.answers.items()
+    }
 
 
-def _run(place: Workplace, folder: Path, jobs: int) -> tuple[int | None, str]:
-    """Run the process; its exit code, None where it had to be stopped, and the last line that it wrote."""
-    command = [
-        place.python,
-        "-m",
-        "precpatch_verify",
-        *(str(folder / name) for name in ("request", "results", "crash")),
-    ]
-    with (folder / "output").open("wb") as output:
-        try:
-            done = subprocess.run(
-                command,
-                cwd=place.root,
-                env=place.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                timeout=place.seconds * jobs + _SLACK,
-                check=False,
-            )
-            code = done.returncode
-        except subprocess.TimeoutExpired:
-            code = None
-        except OSError as error:
-            raise UserError(f"{place.python}: cannot be started: {error.strerror or error}") from error
-    lines = (folder / "output").read_text(encoding="utf-8", errors="replace").splitlines()
-    return code, next((" ".join(line.split())[:300] for line in reversed(lines) if line.strip()), "")
+def _request(place: Workplace, jobs: Sequence[Job]) -> dict[str, Any]:
+    return {
+        "root": str(place.root),
+        "guard": str(GUARD),
+        "seconds": place.seconds,
+        "words": dict(place.words),
+        "block": list(place.block),
+        "card": place.card,
+        "capability": list(place.capability),
+        "jobs": list(jobs),
+    }
 
 
-def _read(path: Path) -> tuple[int | None, dict[int, Answer]]:
-    """The job that was started last, and all answers; the last row of a killed process may be cut."""
-    started, answers = None, {}
+def _run(place: Workplace, folder: Path) -> End:
+    request, results, crash = (str(folder / name) for name in ("request", "results", "crash"))
+    command = [place.python, str(START), request, results, crash]
+    return run_child(command, place.root, place.environment, Path(results), place.seconds)
+
+
+def _how(end: End) -> str:
+    if end.code is None:
+        return "it does not start to work"
+    return f"it was ended by {name_of_signal(-end.code)}" if end.code < 0 else f"it ended with exit code {end.code}"
+
+
+def _read(path: Path, known: set[int]) -> _Record:
+    """What stands in a file of results; rows that verify has not written count for nothing."""
+    record = _Record()
     for row in _rows(path):
-        if "start" in row:
-            started = row["start"]
-        else:
-            answers[row.pop("done")] = row
-    return started, answers
+        if row.get("start") in known:
+            record.started = row["start"]
+        elif row.get("done") in known:
+            record.answers[row.pop("done")] = row
+        elif "elsewhere" in row:
+            record.elsewhere = tuple(map(str, row["elsewhere"]))
+    return record
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    if not path.exists():
-        return
-    for text in path.read_text(encoding="ascii", errors="replace").splitlines():
+    """The last row of a process that was killed may be cut."""
+    for text in _text(path).splitlines():
         try:
-            yield json.loads(text)
-        except ValueError:
-            return
+            row = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(row, dict) and all(not isinstance(row.get(name), (list, dict)) for name in ("start", "done")):
+            yield row
 
 
-def _crash(path: Path, code: int | None, place: Workplace, said: str) -> Answer:
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+
+def _crash(told: str, end: End, place: Workplace, elsewhere: Sequence[str]) -> Answer:
     """How a job ended its process, and where in the checkout."""
-    text = path.read_text(errors="replace") if path.exists() else ""
-    inside = os.path.join(place.root, "")
-    frames = [(match[1], int(match[2])) for match in map(_FRAME.match, text.splitlines()) if match]
-    own = [(file.removeprefix(inside), line) for file, line in frames if file.startswith(inside)]
-    if code is None or text.startswith(_TIMEOUT):
-        return {"crash": f"took more than {place.seconds:g} seconds (--timeout)", "frames": own}
-    if code < 0:
-        return {"crash": f"the process was ended by {_signal(-code)}", "frames": own}
-    last = f"; it said: {said}" if said and not own else ""
-    return {"crash": f"the process ended itself with exit code {code}{last}", "frames": own}
+    own = list(_own_frames(told, place.root, elsewhere))
+    if end.code is None or told.startswith(_TIMEOUT):
+        return {"crash": f"took more than {place.seconds:g} seconds (--timeout)", "frames": own, "slow": True}
+    if end.code < 0:
+        return {"crash": f"the process was ended by {name_of_signal(-end.code)}", "frames": own}
+    last = f"; it said: {end.said}" if end.said and not own else ""
+    return {"crash": f"the process ended itself with exit code {end.code}{last}", "frames": own}
 
 
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+def _own_frames(told: str, root: Path, elsewhere: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """The places in the checkout that Python has written down, which names a file in ASCII."""
+    inside = os.path.join(root, "")
+    environment = tuple(os.path.join(folder, "") for folder in elsewhere)
+    for match in filter(None, map(_FRAME.match, told.splitlines())):
+        path = _ESCAPE.sub(lambda escape: chr(int("".join(filter(None, escape.groups())), 16)), match[1])
+        relative = path.removeprefix(inside)
+        if (
+            path.startswith(inside)
+            and not path.startswith(environment)
+            and _SITE_PACKAGES not in relative.split(os.sep)
+        ):
+            yield relative, int(match[2])

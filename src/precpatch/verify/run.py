@@ -15,7 +15,6 @@ from typing import Any
 from precpatch.discover import discover
 from precpatch.errors import UserError
 from precpatch.gpu.target import Target
-from precpatch.guard import inject as guard
 from precpatch.guard.inject.precpatch_guard import VARIABLE
 from precpatch.guard.order import make_order
 from precpatch.languages import languages
@@ -25,7 +24,7 @@ from precpatch.verify.imports import flash_with_gpu, import_all, imports_step, m
 from precpatch.verify.modules import Config, Module, Modules, unhandled
 from precpatch.verify.outcome import STEPS, Step, skipped
 from precpatch.verify.parse import parse_step
-from precpatch.verify.processes import INJECT, Answer, Workplace, do_jobs
+from precpatch.verify.processes import Answer, Workplace, do_jobs
 from precpatch.verify.scan import scan_step
 from precpatch.verify.verdicts import FLASH_ATTN, Judge
 
@@ -168,9 +167,11 @@ class _Work:
         keys: list[tuple[str, object]] = [("module", module.path) for module in chosen]
         jobs = [module_job(number, module) for number, module in enumerate(chosen)]
         if "configs" in self._order.steps:
+            resolvers = sorted(self._modules.resolvers(chosen))
             for number, config in enumerate(self._known_configs):
                 keys.append(("config", number))
-                jobs.append(config_job(len(jobs), config, self._order.root))
+                entry = module_job(-1 - number, self._modules.by_path[config.path])
+                jobs.append(config_job(len(jobs), config, entry, resolvers, self._order.root))
             keys.append(("defaults", 0))
             jobs.append(defaults_job(len(jobs)))
         answers = import_all(self._workplace, chosen, jobs, self._judge)
@@ -194,7 +195,8 @@ class _Work:
 
     @cached_property
     def _workplace(self) -> Workplace:
-        path = [str(Path(guard.__file__).parent), str(INJECT), str(self._order.root), *filter(None, [os.environ.get("PYTHONPATH")])]
+        # What the user's entries are relative to is the folder where precpatch was started.
+        path = [os.path.abspath(folder) for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
         ours = {"PYTHONPATH": os.pathsep.join(path), "PYTHONDONTWRITEBYTECODE": "1", **_OFFLINE}
         environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
         target = self._order.target

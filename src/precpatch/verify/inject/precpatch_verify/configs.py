@@ -6,17 +6,24 @@ import copy
 import dataclasses
 import importlib
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, Tuple  # noqa: UP035 (Python 3.8 runs this)
 
+from . import modules
 from .failures import describe, one_line
 from .refusals import refused_values
+
+Keys = Tuple[Any, ...]  # noqa: UP006
 
 # What an interpolation may raise that says nothing about the checkout: a value that the user has to give, the
 # environment, or what only exists while Hydra runs.
 _LEANS_ON = ("InterpolationToMissingValueError", "MissingMandatoryValue")
-_AT_RUN_TIME = ("hydra:", "oc.env:")
+_AT_RUN_TIME = re.compile(r"HydraConfig was not set|Environment variable '.*' not found|\$\{hydra:|\$\{oc\.env:")
+_UNKNOWN_RESOLVER = re.compile(r"Unsupported interpolation type (\S+)")
+_NO_CONFIG = re.compile("Cannot find primary config|Primary config directory not found")
+_WAITS = re.compile("You must specify |Environment variable '.*' not found")
 
 
 class _NamesNothingError(ImportError):
@@ -27,23 +34,28 @@ def do(job: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
     """Compose the config of ``job``.
 
     Returns:
-        ``absent``, where there is no such config; else ``problems``, a text each; ``failures``, how the import of each
-        ``_target_`` that fails did, and ``lost``, those that name nothing; ``built``, how many dataclasses could be
-        built, and ``unbuilt``, those that wait for the user's values.
+        ``absent``, where there is no such config; ``waits``, what the user has to choose or to set first; else
+        ``problems``, a text each; ``failures``, how the import of each ``_target_`` that fails did, and ``lost``,
+        those that name nothing; ``built``, how many dataclasses could be built, and ``unbuilt``, those that wait for
+        the user's values.
     """
+    modules.make_sure(job["entry"], request)  # it may register parts of the config, and resolvers
     try:
         config = _compose_anywhere(job, request["root"])
     except Exception as error:
-        if "Cannot find primary config" in str(error):
+        if _NO_CONFIG.search(str(error)):
             return {"absent": True}
-        raise
-    problems = [text for node, key in _leaves(config) for text in _unresolved(node, key)]
+        waits = next((each for each in _with_causes(error) if _WAITS.search(str(each))), None)
+        if waits is None:
+            raise
+        return {"waits": one_line(waits)}
+    problems = [text for node, key in _leaves(config) for text in _unresolved(node, key, job["resolvers"])]
     failures: list[dict[str, Any]] = []
     built = 0
     unbuilt: list[str] = []
     lost: list[str] = []
     names: dict[str, Any] = {}
-    for node, path in _targets(config):
+    for node, keys in _targets(config):
         name = str(node["_target_"])
         if name not in names:
             names[name] = None
@@ -55,9 +67,9 @@ def do(job: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
                 failures.append({"target": name, "failure": describe(error, request["root"])})
         if not _is_dataclass(names[name]):
             continue
-        refusal, error_text = _build(config, path, names[name], request)
-        problems += [f"{path or 'the config'}: {refusal}"] if refusal else []
-        unbuilt += [f"{path or 'the config'}: {error_text}"] if error_text else []
+        refusal, error_text = _build(config, keys, names[name], request)
+        problems += [f"{_shown(keys)}: {refusal}"] if refusal else []
+        unbuilt += [f"{_shown(keys)}: {error_text}"] if error_text else []
         built += not error_text and not refusal
     return {
         "problems": list(dict.fromkeys(problems)),
@@ -110,8 +122,11 @@ def _is_special(node: Any) -> bool:
     return bool(node._is_none() or node._is_missing() or node._is_interpolation())
 
 
-def _unresolved(node: Any, key: Any) -> Iterator[str]:
-    """What is wrong with the interpolation at a key, if there is one and something is."""
+def _unresolved(node: Any, key: Any, resolvers: list[str]) -> Iterator[str]:
+    """What is wrong with the interpolation at a key, if there is one and something is.
+
+    That one of ``resolvers`` is not there yet is nothing wrong: the program registers it later.
+    """
     inner = node._get_node(key)
     if inner is None or not inner._is_interpolation():
         return
@@ -119,22 +134,28 @@ def _unresolved(node: Any, key: Any) -> Iterator[str]:
         node[key]
     except Exception as error:
         text = str(inner._value())
-        if type(error).__name__ not in _LEANS_ON and not any("${" + word in text for word in _AT_RUN_TIME):
+        unknown = _UNKNOWN_RESOLVER.search(str(error))
+        is_later = _AT_RUN_TIME.search(f"{text} {error}") or (unknown and unknown[1] in resolvers)
+        if type(error).__name__ not in _LEANS_ON and not is_later:
             yield f"{inner._get_full_key(None)}: {text}: {one_line(error).partition(' full_key:')[0]}"
 
 
-def _targets(node: Any, path: str = "") -> Iterator[tuple[Any, str]]:
-    """The nodes with a ``_target_``, inner ones first, and the path of each."""
+def _targets(node: Any, around: Keys = ()) -> Iterator[tuple[Any, Keys]]:
+    """The nodes with a ``_target_``, inner ones first, and the keys that lead to each."""
     omega = importlib.import_module("omegaconf")
     is_list = isinstance(node, omega.ListConfig)
     for key in range(len(node)) if is_list else list(node.keys()):
         inner = node._get_node(key)
         if isinstance(inner, (omega.DictConfig, omega.ListConfig)) and not _is_special(inner):
-            step = f"[{key}]" if is_list else f".{key}" if path else str(key)
-            yield from _targets(inner, path + step)
+            yield from _targets(inner, (*around, key))
     with suppress(Exception):
         if not is_list and "_target_" in node and isinstance(node["_target_"], str):
-            yield node, path
+            yield node, around
+
+
+def _shown(keys: Keys) -> str:
+    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+    return text.lstrip(".") or "the config"
 
 
 def _object(name: str) -> Any:
@@ -165,32 +186,33 @@ def _is_dataclass(found: Any) -> bool:
     return isinstance(found, type) and dataclasses.is_dataclass(found)
 
 
-def _build(config: Any, path: str, kind: Any, request: dict[str, Any]) -> tuple[str, str]:
-    """Build the dataclass at ``path``.
+def _build(config: Any, keys: Keys, kind: Any, request: dict[str, Any]) -> tuple[str, str]:
+    """Build the dataclass at ``keys``.
 
     Returns:
         Why it refuses a value that the patch sets, "" where it does not; and why it could not be built for another
         reason, such as a value that the user has to give, else "".
     """
     words = request["words"]
-    error = _instantiation_error(config, path)
+    error = _instantiation_error(config, keys)
     if error is None:
         return "", ""
-    refused = refused_values(kind, words, _given(_at(config, path)))
+    refused = refused_values(kind, words, _given(_at(config, keys)))
     if refused:
         return refused[0], ""
     changed = copy.deepcopy(config)
-    if not _set_back(_at(changed, path), kind, words):
+    if not _set_back(_at(changed, keys), kind, words):
         return "", one_line(error)
-    other = _instantiation_error(changed, path)
+    other = _instantiation_error(changed, keys)
     if other is None or _origin(other, request) != _origin(error, request):
         return _cause(error), ""
     return "", _cause(error)
 
 
-def _at(config: Any, path: str) -> Any:
-    omega = importlib.import_module("omegaconf")
-    return omega.OmegaConf.select(config, path) if path else config
+def _at(config: Any, keys: Keys) -> Any:
+    for key in keys:  # not by one text: a key may have a dot in it
+        config = config._get_node(key)
+    return config
 
 
 def _given(node: Any) -> dict[str, Any]:
@@ -202,14 +224,29 @@ def _given(node: Any) -> dict[str, Any]:
     return values
 
 
-def _instantiation_error(config: Any, path: str) -> Exception | None:
-    """Why the node at ``path`` cannot be built."""
-    instantiate = importlib.import_module("hydra.utils").instantiate
+class _CallsError(Exception):
+    """Something other than a dataclass would have to be called."""
+
+
+def _instantiation_error(config: Any, keys: Keys) -> BaseException | None:
+    """Why the node at ``keys`` cannot be built. What is in it is built with it, so it may name dataclasses only."""
+    node = _at(config, keys)
     try:
-        instantiate(_at(config, path), _convert_="partial")
-    except Exception as error:
+        for name in _names_in(importlib.import_module("omegaconf").OmegaConf.to_container(node, resolve=True)):
+            if not _is_dataclass(_object(name)):
+                raise _CallsError(f"{name} is no dataclass, and is not called")
+        importlib.import_module("hydra.utils").instantiate(node, _convert_="partial")
+    except BaseException as error:
         return error
     return None
+
+
+def _names_in(value: Any) -> Iterator[str]:
+    """Every ``_target_`` in a plain value, interpolations resolved."""
+    if isinstance(value, dict) and "_target_" in value:
+        yield str(value["_target_"])
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _names_in(inner)
 
 
 def _set_back(node: Any, kind: Any, words: dict[str, str]) -> bool:
@@ -232,11 +269,16 @@ def _origin(error: BaseException, request: dict[str, Any]) -> tuple[str, Any]:
     return type(first).__name__, frames[0] if frames else str(first)
 
 
+def _with_causes(error: BaseException) -> list[BaseException]:
+    """An error, and those that Hydra has wrapped in its own."""
+    found = [error]
+    while found[-1].__cause__ is not None:
+        found.append(found[-1].__cause__)
+    return found
+
+
 def _first(error: BaseException) -> BaseException:
-    """The error that Hydra has wrapped in its own."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error
+    return _with_causes(error)[-1]
 
 
 def _cause(error: BaseException) -> str:

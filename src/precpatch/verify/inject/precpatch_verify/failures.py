@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import re
 import sys
 from importlib import metadata
 from typing import Any
 
+from .places import own_path
+
 _LONGEST = 400
+_LONGEST_READ = 100_000
+_MOST_FRAMES = 50
 _MODULE = re.compile(r"[\w.]+")
 
 
@@ -55,7 +60,7 @@ def describe(error: BaseException, root: str) -> dict[str, Any]:
 
 def one_line(error: BaseException) -> str:
     """The class and the text of an error on one line."""
-    text = " ".join(_said(error).split())
+    text = " ".join(_said(error)[:_LONGEST_READ].split())
     if len(text) > _LONGEST:
         text = text[:_LONGEST] + "..."
     name = type(error).__name__
@@ -67,38 +72,39 @@ def frames(error: BaseException, root: str) -> list[tuple[str, int]]:
     found = []
     trace = error.__traceback__
     while trace is not None:
-        found.append((os.path.abspath(trace.tb_frame.f_code.co_filename), trace.tb_lineno))
+        found.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
         trace = trace.tb_next
-    if isinstance(error, SyntaxError) and error.filename:
-        found.append((os.path.abspath(error.filename), error.lineno or 1))
-    inside = os.path.join(root, "")
-    return [(path[len(inside) :], line) for path, line in reversed(found) if path.startswith(inside)]
+    if isinstance(error, SyntaxError) and isinstance(error.filename, str):
+        found.append((error.filename, error.lineno if isinstance(error.lineno, int) else 1))
+    own = ((own_path(path, root), line) for path, line in reversed(found))
+    return list(itertools.islice(((path, line) for path, line in own if path), _MOST_FRAMES))
 
 
 def _said(error: BaseException) -> str:
-    if isinstance(error, SyntaxError):
-        return error.msg or ""
-    if isinstance(error, SystemExit):
-        return f"the module ends the program, with {error.code!r}"
+    """The text of an error, which is made by code that may fail itself."""
     try:
+        if isinstance(error, SyntaxError):
+            return str(error.msg or "")
+        if isinstance(error, SystemExit):
+            return f"the module ends the program, with {error.code!r}"
         text = str(error)
         # Hydra adds where it has looked and what it has found there.
         return text.partition("\n")[0] if type(error).__module__.startswith("hydra.") else text
-    except Exception:
+    except BaseException:
         return ""
 
 
 def _missing(error: BaseException) -> str:
     """The module that an import has not found, or in which it has not found a name; "" for other errors."""
-    name = error.name or "" if isinstance(error, ImportError) else ""
-    return name if _MODULE.fullmatch(name) else ""  # some programs put a sentence there
+    name = error.name if isinstance(error, ImportError) else ""
+    return name if isinstance(name, str) and _MODULE.fullmatch(name) else ""  # some programs put a sentence there
 
 
 def _behind(error: BaseException) -> list[BaseException]:
     """The errors that were being handled when ``error`` was raised, nearest first."""
     chain: list[BaseException] = []
     now = error.__cause__ or error.__context__
-    while now is not None and now not in chain:
+    while now is not None and all(now is not each for each in chain):
         chain.append(now)
         now = now.__cause__ or now.__context__
     return chain

@@ -11,50 +11,77 @@ from types import ModuleType
 from typing import Any
 
 from .failures import describe, notice_questions
+from .places import come_back, file_of, modules_now
+
+_SCRIPTS: dict[str, ModuleType] = {}
+"""The scripts that were run, by path."""
+
+_TRIED: set[str] = set()
+"""The modules that were imported in this process, or could not be."""
 
 
 def do(job: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
     """Import the module of ``job``.
 
     Returns:
-        Nothing where it imports; else ``failure``, and ``again`` where an earlier failure in this process could be
-        the reason, so that it should be tried once more in a new one.
+        Nothing where it imports; else ``failure``, or ``other``, the file that was imported in its place.
     """
-    before = set(sys.modules)
+    before = modules_now()
+    _TRIED.add(job["path"])
     try:
         module = import_module(job, request["root"])
     except BaseException as error:
-        forget_orphans(set(sys.modules) - before)
-        again, do.failed = do.failed, True  # type: ignore[attr-defined]
-        return {"failure": describe(error, request["root"]), "again": again}
+        come_back(request["root"])
+        forget_orphans(modules_now() - before)
+        return {"failure": describe(error, request["root"])}
+    come_back(request["root"])
     other = _other_file(module, os.path.join(request["root"], job["path"]))
     return {"other": other} if other else {}
 
 
-do.failed = False  # type: ignore[attr-defined]
+def make_sure(job: dict[str, Any], request: dict[str, Any]) -> None:
+    """Import the module of ``job``, unless this process has tried that already."""
+    if job["path"] not in _TRIED:
+        do(job, request)
 
 
 def import_module(job: dict[str, Any], root: str) -> ModuleType:
-    """Import by name what belongs to a package, and by its file what is a script."""
+    """Import by name what belongs to a package, and by its file what is a script.
+
+    The folders of a script come first where the job says so, as when it is run; else last.
+    """
     folders = [os.path.join(root, folder) for folder in job["folders"]]
-    before, places = set(sys.modules), list(sys.path)
-    sys.path += [folder for folder in folders if folder not in sys.path]
+    before, path, places = modules_now(), sys.path, list(sys.path)
+    added = [folder for folder in folders if folder not in places]
+    path[:] = [*added, *places] if job.get("folders_first") else [*places, *added]
     try:
         return importlib.import_module(job["name"]) if job["name"] else _run_script(job, root)
     finally:
-        sys.path[:] = places
-        forget_neighbours(set(sys.modules) - before, folders)
+        sys.path = path
+        path[:] = _path_after(places, added, keep=bool(job["name"]))
+        forget_neighbours(modules_now() - before, folders)
+
+
+def _path_after(places: list[str], added: list[str], *, keep: bool) -> list[str]:
+    """The import path without ``added``.
+
+    With ``keep``, what a module has put there stays: it is imported once, and those after it count on that.
+    """
+    now = [folder for folder in sys.path if folder not in added] if keep else places
+    return [*now, *(folder for folder in places if folder not in now)]
 
 
 def forget_neighbours(names: set[str], folders: list[str]) -> None:
     """Drop the modules that a script has imported from its own folder: another may have one of the same name."""
     for name in names:
-        found = getattr(sys.modules[name], "__file__", None)
+        found = file_of(sys.modules.get(name))
         if "." not in name and found and os.path.dirname(os.path.abspath(found)) in folders:
-            del sys.modules[name]
+            sys.modules.pop(name, None)
 
 
 def _run_script(job: dict[str, Any], root: str) -> ModuleType:
+    if job["path"] in _SCRIPTS:
+        return _SCRIPTS[job["path"]]
     name = "_precpatch_script_{}".format(job["id"])
     spec = importlib.util.spec_from_file_location(name, os.path.join(root, job["path"]))
     if spec is None or spec.loader is None:
@@ -62,6 +89,7 @@ def _run_script(job: dict[str, Any], root: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
+    _SCRIPTS[job["path"]] = module
     return module
 
 
@@ -80,11 +108,17 @@ class _Silent:
         """Write nothing down."""
 
 
-def prepare(request: dict[str, Any]) -> None:
-    """Block packages as the guard does, and let torch see the target's GPU where that is asked for."""
+def block(request: dict[str, Any]) -> None:
+    """Block packages as the guard does."""
     notice_questions()
     if request["block"]:
         importlib.import_module("precpatch_guard.imports").block(request["block"], _Silent())
+    if request["capability"]:
+        importlib.import_module("precpatch_guard.pretend")
+
+
+def pretend(request: dict[str, Any]) -> None:
+    """Let torch see the target's GPU where that is asked for."""
     if request["capability"]:
         with suppress(Exception):
             torch = importlib.import_module("torch")
@@ -108,7 +142,5 @@ def _is_there(name: str) -> bool:
 
 def _other_file(module: ModuleType, path: str) -> str:
     """The file that was imported, where it is not the checkout's."""
-    found = getattr(module, "__file__", None)
-    if found is None or os.path.realpath(found) == os.path.realpath(path):
-        return ""
-    return str(found)
+    found = file_of(module)
+    return "" if not found or os.path.realpath(found) == os.path.realpath(path) else found

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+from .places import file_of, modules_now, own_path
+
 
 def do(job: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
     """Look at every dataclass that the imported modules of the checkout define.
@@ -44,14 +46,19 @@ def refused_values(kind: Any, words: dict[str, str], given: dict[str, Any] | Non
 
 def _dataclasses(root: str) -> Iterator[tuple[Any, str]]:
     """The dataclasses of the imported modules below ``root``, each once, with the file that defines it."""
-    inside = os.path.join(root, "")
-    for name, module in sorted(sys.modules.items()):
-        path = os.path.abspath(getattr(module, "__file__", None) or os.devnull)
-        if not path.startswith(inside):
-            continue
-        for kind in list(vars(module).values()):
-            if isinstance(kind, type) and dataclasses.is_dataclass(kind) and kind.__module__ == name:
-                yield kind, path[len(inside) :]
+    for name in sorted(modules_now()):
+        module = sys.modules.get(name)
+        path = own_path(file_of(module) or os.devnull, root)
+        for kind in list(getattr(module, "__dict__", {}).values()) if path else ():
+            if _is_dataclass_of(kind, name):
+                yield kind, path
+
+
+def _is_dataclass_of(kind: Any, module: str) -> bool:
+    """Whether anything at all is a dataclass that a module defines."""
+    with suppress(Exception):
+        return isinstance(kind, type) and dataclasses.is_dataclass(kind) and kind.__module__ == module
+    return False
 
 
 def _line(kind: Any) -> int:

@@ -7,10 +7,12 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Dict, TextIO  # noqa: UP035 (Python 3.8 runs this)
 
 from . import configs, modules, refusals
 from .failures import describe
+from .places import come_back, elsewhere
 
 Job = Dict[str, Any]  # noqa: UP006
 Answer = Dict[str, Any]  # noqa: UP006
@@ -22,24 +24,34 @@ KINDS: dict[str, Callable[[Job, Job], Answer]] = {
     "defaults": refusals.do,
 }
 
+_SIGKILL, _PR_SET_PDEATHSIG = 9, 1
+
 
 class Results:
-    """The rows, each on disk before the next job starts."""
+    """The rows, each on disk before the next job starts.
+
+    The file is only open while a row is written, and with functions as they were at the start: a module may close
+    files that are not its own, write into them, or put others in the place of ``open`` and ``json.dumps``.
+    """
 
     def __init__(self, path: str) -> None:
-        self._file = open(path, "a", encoding="ascii")  # noqa: SIM115 (open for the life of the process)
+        self._path = path
+        self._open = open
+        self._encode = json.JSONEncoder().encode
 
     def add(self, row: Answer) -> None:
         """Append a row."""
-        self._file.write(json.dumps(row) + "\n")
-        self._file.flush()
+        with self._open(self._path, "a", encoding="ascii") as file:
+            file.write(self._encode(row) + "\n")
 
 
 def do(job: Job, request: Job) -> Answer:
     """The answer to a job; an error of any kind, ``sys.exit`` too, is an answer."""
+    come_back(request["root"])
     try:
         return KINDS[job["kind"]](job, request)
     except BaseException as error:
+        come_back(request["root"])
         return {"failure": describe(error, request["root"])}
 
 
@@ -55,25 +67,44 @@ def _tell_who_leaves(crash: TextIO) -> Callable[[int], None]:
     return leave
 
 
-def main() -> None:
-    """Does the jobs, and leaves without waiting for threads that an import has started."""
+def _die_with_precpatch() -> None:
+    """Let Linux end this process when precpatch is killed, which cannot do so itself then."""
+    with suppress(Exception):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+
+
+def _look_as_from_the_top(request: Job, ours: list[str]) -> None:
+    """Import as ``python -m`` does when it is started in the root. What verify itself needs is imported by now.
+
+    A ``json.py`` or ``types.py`` there would else stop this process, not the program that is looked at.
+    """
+    sys.path[:] = [request["root"], *(folder for folder in sys.path if folder not in ours)]
+    sys.argv[:] = ["verify"]
+
+
+def main(here: str) -> None:
+    """Do the jobs, and leave without waiting for threads that an import has started; ``here`` is on the path."""
     request_path, results_path, crash_path = sys.argv[1:]
+    _die_with_precpatch()
     with open(request_path, encoding="ascii") as file:
         request = json.load(file)
-    sys.argv[:] = ["verify"]
-    results = Results(results_path)
+    results, process, process_now = Results(results_path), os.getpid(), os.getpid
+    results.add({"elsewhere": elsewhere(request["root"])})
     with open(crash_path, "w") as crash:
         faulthandler.enable(crash)
         leave = _tell_who_leaves(crash)
-        modules.prepare(request)
+        sys.path.append(request["guard"])
+        modules.block(request)
+        _look_as_from_the_top(request, [here, request["guard"]])
+        modules.pretend(request)
         for job in request["jobs"]:
             results.add({"start": job["id"]})
             faulthandler.dump_traceback_later(request["seconds"], exit=True, file=crash)
             answer = do(job, request)
             faulthandler.cancel_dump_traceback_later()
+            if process_now() != process:  # a module has forked, and this is the copy
+                leave(0)
             results.add({"done": job["id"], **answer})
         leave(0)
-
-
-if __name__ == "__main__":
-    main()
