@@ -1,4 +1,7 @@
-"""The environments that verl runs in: made once from pinned requirements, and kept in the cache of the user."""
+"""The environments that verl runs in: made once from pinned requirements, and kept in the cache of the user.
+
+python tests/proof/environments.py        makes those that the tests use
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from cache import cache_folder
+
 REQUIREMENTS = Path(__file__).with_name("environments")
-TRANSFORMERS_5 = ("0.8.", "0.9.")
+TRANSFORMERS_4, TRANSFORMERS_5 = "transformers-4", "transformers-5"
+_NEW_RELEASES = ("0.8.", "0.9.")
 
 
 def environment_for(version: str) -> str:
     """The environment that a verl release needs."""
-    return "transformers-5" if version.startswith(TRANSFORMERS_5) else "transformers-4"
+    return TRANSFORMERS_5 if version.startswith(_NEW_RELEASES) else TRANSFORMERS_4
 
 
 def make_environment(name: str, cache: Path) -> Path:
@@ -36,3 +44,8 @@ def make_environment(name: str, cache: Path) -> Path:
         subprocess.run([*pip, "-r", files[0]], check=True)
         done.write_text(state)
     return python
+
+
+if __name__ == "__main__":
+    for each in TRANSFORMERS_4, TRANSFORMERS_5:
+        make_environment(each, cache_folder())
