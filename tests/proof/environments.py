@@ -39,8 +39,7 @@ def make_environment(name: str, cache: Path) -> Path:
     if not done.exists() or done.read_text() != state:
         shutil.rmtree(folder, ignore_errors=True)
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        # Most of what is installed is never imported, so it is compiled when it is.
-        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "-r", files[0]], check=True)
         done.write_text(state)
     return python

@@ -1,6 +1,6 @@
 """Runs real verl releases, patched and not, under the guard as if on a P40, and writes down what came of it.
 
-    python tests/proof/prove.py                           every release and tree on the CPU: about 20 minutes
+    python tests/proof/prove.py                           every release and tree on the CPU: about 25 minutes
     python tests/proof/prove.py --version 0.9.1           one release
     python tests/proof/prove.py --device cuda --python PYTHON --output FILE
                                                           on a machine with a GPU, with an environment of its own

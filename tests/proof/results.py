@@ -24,6 +24,14 @@ COLUMNS = {
     "ppo": "whole PPO with Ray",
 }
 NAMES = {"cpu": "CPU", "cuda": "GPU"}
+EXPLAINED = {
+    "_cuda_setDevice": "asks for CUDA itself",
+    "has no attribute 'tolist'": "its data set does not read these columns",
+    "Rollout hf": "its trainer has no HF rollout any more, and no other engine runs on a P40",
+    "transfer_queue": "its trainer needs TransferQueue, which the environment lacks; it has no HF rollout either",
+}
+"""What an error means, by a part of its text."""
+
 START, END = "<!-- proof: this table is written by tests/proof/prove.py -->\n", "<!-- end of proof -->\n"
 
 
@@ -108,7 +116,9 @@ def _cell(runs: Sequence[Run], part: str, reasons: dict[str, int]) -> str:
 
 
 def _reason(run: Run, part: str) -> str:
-    return f"{NAMES[run.device]}: `{run.errors.get(part, 'its losses are not finite')}`"
+    error = run.errors.get(part, "its losses are not finite")
+    meaning = next((f"{said}: " for text, said in EXPLAINED.items() if text in error), "")
+    return f"{NAMES[run.device]}: {meaning}`{error}`"
 
 
 def page(runs: Sequence[Run]) -> str:
@@ -116,7 +126,10 @@ def page(runs: Sequence[Run]) -> str:
     lines = [
         "# Figures of the last full run\n\n",
         "Written by `tests/proof/prove.py`; the README says what is run. Each figure is that of one step: the loss,",
-        " for the actor the mean log-prob, for the rollout the number of tokens. Trees:\n\n",
+        " for the actor the mean log-prob, for the rollout the number of tokens. Products, trips and loads (reads of",
+        " the checkpoint in bfloat16) are of the whole process, which actor, critic and rollout share. The",
+        " environments of the CPU are pinned in environments/; those of the GPU are named for their transformers.\n\n",
+        "Trees:\n\n",
         *(f"- {kind}: {what}\n" for kind, what in TREES.items()),
         "\n| verl | part | tree | device, environment | figures | matrix products | trips | loads | came of it |\n",
         "| --- " * 9 + "|\n",
