@@ -103,8 +103,8 @@ def main(here: str) -> None:
             results.add({"start": job["id"]})
             faulthandler.dump_traceback_later(request["seconds"], exit=True, file=crash)
             answer = do(job, request)
-            faulthandler.cancel_dump_traceback_later()
-            if process_now() != process:  # a module has forked, and this is the copy
+            if process_now() != process:  # a module has forked, this is the copy: the timer is not in it
                 leave(0)
+            faulthandler.cancel_dump_traceback_later()
             results.add({"done": job["id"], **answer})
         leave(0)
