@@ -334,7 +334,7 @@ def _read_report(result: Run, path: Path) -> None:
     result.exit_code = report["exit_code"]
     for name in ("trips", "operators", "loads", "processes", "matmuls", "attention", "compiled_calls"):
         setattr(result, name, summary.get(name, getattr(result, name)))
-    result.sites = [_site(site) for site in report["sites"][:_MOST_SITES]]
+    result.sites = list(dict.fromkeys(map(_site, report["sites"])))[:_MOST_SITES]
 
 
 def _site(site: dict[str, Any]) -> str:
@@ -342,6 +342,6 @@ def _site(site: dict[str, Any]) -> str:
     place = site["caller"] or site
     words = ", ".join([*site["dtypes"]] or [*site["kinds"]])
     if place["path"] is None:
-        return f"backward pass: {words} x{site['count']}"
+        return f"backward pass: {words}"
     inside = re.search(r"verl/(?!.*verl/).*|[^/]*$", place["path"])
-    return f"{inside[0] if inside else place['path']}:{place['line']} {place['function']}: {words} x{site['count']}"
+    return f"{inside[0] if inside else place['path']}:{place['line']} {place['function']}: {words}"
