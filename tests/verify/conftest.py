@@ -23,6 +23,10 @@ ENTRY = """
 """
 
 
+FOLDER = "chéck out"
+"""A name that is no identifier and not ASCII, as any folder of a user may have."""
+
+
 @dataclass(frozen=True)
 class Verified:
     """What the command left behind."""
@@ -56,10 +60,10 @@ def checkout(tmp_path: Path) -> Callable[[Files], Path]:
             "verl/trainer/config/ppo.yaml": "lr: 1\n",
         }
         for path, text in {**small, **files}.items():
-            place = tmp_path / "checkout" / path
+            place = tmp_path / FOLDER / path
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(dedent(text))
-        return tmp_path / "checkout"
+        return tmp_path / FOLDER
 
     return make
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -147,3 +148,85 @@ def test_without_hydra_one_line_names_the_remedy(verify: Verify) -> None:
     (problem,) = done.problems("configs")
     assert problem.startswith("None:None: hydra is not installed for ")
     assert problem.endswith("name the interpreter that runs verl with --python FILE")
+
+
+DATACLASS = HEAD + "@dataclass\nclass C:\n    inner: object = None\n    other: int = 1\n\n"
+EFFECTS = """
+import os
+class Plain:
+    def __init__(self, **given):
+        launch()
+def launch(**given):
+    os.mkdir(os.path.join(os.path.dirname(__file__), "launched"))
+"""
+
+
+def test_nothing_but_dataclasses_is_called(verify: Verify, checkout: Callable[..., Path]) -> None:
+    text = (
+        "a: {_target_: verl.e.launch}\nb: {_target_: '${name}'}\nname: verl.e.launch\n"
+        "c: {_target_: verl.e.C, inner: {_target_: verl.e.launch}}\nd: {_target_: verl.e.C, inner: '${a}'}\n"
+        "e: {_target_: verl.e.C, inner: [[{_target_: verl.e.Plain}]]}\nf: {_target_: verl.e.C, inner: {x: 1}}\n"
+    )
+    files = {PPO: text, "verl/e.py": DATACLASS + EFFECTS}
+    done = verify(files, *ONLY)
+    assert done.problems("configs") == []
+    assert (done.step("configs")["figures"]["built"], done.step("configs")["figures"]["waiting"]) == (1, 3)
+    assert not (checkout({}) / "verl/launched").exists()
+
+
+def test_what_only_the_run_or_the_user_gives_is_no_failure(verify: Verify) -> None:
+    text = "a: ${oc.env:NONESUCH}\nb: ${a}\nc: x_${b}\nd: ${e}\ne: ${hydra:run.dir}\nf: ${later:1}\ng: ${f}\n"
+    entry = (
+        "import hydra\nfrom omegaconf import OmegaConf\n@hydra.main('config', 'ppo', None)\ndef main(c):\n"
+        "    OmegaConf.register_new_resolver('later', str)\n"
+    )
+    done = verify({PPO: text + "h: ${never:1}\n", "verl/trainer/main_ppo.py": entry}, *ONLY)
+    (problem,) = done.problems("configs")
+    assert problem.endswith("Unsupported interpolation type never")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("defaults: [{model: '???'}, _self_]\n", "You must specify 'model'"),
+        ("defaults: [x]\nhydra: {searchpath: ['file://${oc.env:NONESUCH}']}\n", "Environment variable 'NONESUCH'"),
+    ],
+)
+def test_a_config_that_waits_for_a_choice_is_told(text: str, told: str, verify: Verify) -> None:
+    done = verify({PPO: text}, *ONLY)
+    assert done.code == 0
+    (note,) = done.step("configs")["notes"]
+    assert note.startswith(f"{PPO} only composes with what you give: ")
+    assert told in note
+
+
+def test_a_key_may_hold_a_dot_and_a_dataclass_may_end_the_program(verify: Verify) -> None:
+    nodes = "'a.b': {_target_: verl.e.C}\n3: {_target_: verl.e.C}\nl: [[{_target_: verl.e.C}]]\n"
+    ends = "@dataclass\nclass E:\n    x: int = 1\n    def __post_init__(self):\n        raise SystemExit(3)\n"
+    files = {PPO: nodes + "e: {_target_: verl.e.E}\n", "verl/e.py": DATACLASS + ends}
+    done = verify(files, *ONLY)
+    assert done.problems("configs") == []
+    assert done.step("configs")["figures"]["built"] == 3
+
+
+def test_parts_that_the_entry_point_registers_are_there_in_every_process(verify: Verify) -> None:
+    entry = (
+        "import hydra\nfrom hydra.core.config_store import ConfigStore\n"
+        "ConfigStore.instance().store(name='base', node={'lr': 1})\n"
+        "@hydra.main('config', 'ppo', None)\ndef main(c):\n    from verl.trainer import worker\n"
+    )
+    files = {
+        "verl/trainer/main_ppo.py": entry,
+        PPO: "defaults: [base, _self_]\n",
+        "verl/trainer/worker.py": "import os\nos._exit(1)\n",
+    }
+    assert verify(files, *ONLY).problems("configs") == []
+
+
+def test_a_folder_of_configs_that_is_not_there_has_to_be_named(verify: Verify) -> None:
+    entry = "import hydra\n@hydra.main(config_path='gone', config_name='ppo')\ndef main(c): ...\n"
+    done = verify({"verl/trainer/main_ppo.py": entry}, *ONLY)
+    assert done.code == 0
+    assert (
+        "there is no verl/trainer/gone/ppo.yaml, so --config-name has to be given" in done.step("configs")["notes"][0]
+    )

@@ -138,8 +138,10 @@ def test_a_module_that_ends_the_process_fails_and_the_rest_goes_on(text: str, to
 
 
 def test_the_line_of_a_module_that_hangs_is_told(verify: Verify) -> None:
-    done = verify({WORKER: "import time\n\ntime.sleep(60)\n"}, *ONLY, "--timeout", "4")
-    assert done.problems("imports") == [f"{WORKER}:3: took more than 4 seconds (--timeout)"]
+    program = "def f():\n    from . import worker\nif __name__ == '__main__':\n    f()\n"
+    files = {"verl/trainer/main_ppo.py": program, WORKER: "import time\n\ntime.sleep(60)\n"}
+    done = verify(files, *ONLY, "--timeout", "1")
+    assert done.problems("imports") == [f"{WORKER}:3: took more than 1 second (--timeout)"]
 
 
 def test_a_package_that_fails_half_way_stays_failed(verify: Verify) -> None:
@@ -182,6 +184,12 @@ def test_no_entry_point_that_can_start_is_a_failure(verify: Verify) -> None:
     done = verify({"verl/trainer/__init__.py": "import nonesuch\n"}, *ONLY)
     assert done.code == 1
     assert "No module named 'nonesuch'; install nonesuch for" in done.problems("imports")[0]
+
+
+def test_nobody_is_told_to_install_what_does_not_run_on_the_card(verify: Verify) -> None:
+    done = verify({"verl/trainer/__init__.py": "import vllm\n"}, *ONLY)
+    (problem,) = done.problems("imports")
+    assert "No module named 'vllm', which does not run on p40 (stops" in problem
 
 
 def test_a_missing_framework_asks_for_another_interpreter(verify: Verify) -> None:

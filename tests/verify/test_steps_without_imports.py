@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -112,7 +113,11 @@ def test_text_has_a_row_a_step_and_a_last_word(
         (["--python", "/nowhere/python"], "--python /nowhere/python: there is no such interpreter"),
         (["--entry", "verl.nonesuch", "--only", "imports"], "--entry verl.nonesuch: no such module"),
         (["--target", "p4000x"], "unknown target"),
-        (["--python", "true", "--only", "imports"], "cannot be used"),
+        (["--python", "true", "--only", "imports"], "cannot be used: it ended with exit code 0"),
+        (["--only", ","], "no step is left"),
+        (["--timeout", "nan"], "--timeout: not a number"),
+        (["--timeout", "inf"], "inf is not in the range"),
+        (["-o", "/nowhere/report.json"], "/nowhere/report.json: cannot be written"),
     ],
 )
 def test_a_wrong_request_is_one_line(words: list[str], told: str, verify: Verify) -> None:
@@ -121,3 +126,22 @@ def test_a_wrong_request_is_one_line(words: list[str], told: str, verify: Verify
     assert done.err.startswith("precpatch: error: ")
     assert done.err.count("\n") == 1
     assert told in done.err
+
+
+def test_an_empty_path_is_no_path(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["precpatch", "verify", "", "--target", "p40"])
+    assert run() == 2
+    assert "an empty path: is a variable not set?" in capfd.readouterr().err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a script as interpreter")
+def test_an_interpreter_that_does_not_start_is_given_up(
+    verify: Verify, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("precpatch.verify.child._START_SECONDS", 0.5)
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nsleep 60\n")
+    python.chmod(0o755)
+    done = verify({}, "--only", "imports", "--python", python)
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert f"{python}: cannot be used: it does not start to work" in done.err

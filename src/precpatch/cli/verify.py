@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -14,10 +15,13 @@ FORMATS = ("text", "json")
 
 _STEPS = "Steps"
 _ENVIRONMENT = "Environment"
+_LONGEST = 24 * 3600.0
 
 Place = Annotated[
     Path | None,
-    typer.Argument(metavar="PATH", help="The checkout; the current folder if not given.", show_default=False),
+    typer.Argument(
+        parser=options._path, metavar="PATH", help="The checkout; the current folder if not given.", show_default=False
+    ),
 ]
 
 Only = Annotated[
@@ -69,6 +73,7 @@ Timeout = Annotated[
         metavar="SECONDS",
         help="How long one module may take to import.",
         min=1,
+        max=_LONGEST,
         rich_help_panel=_ENVIRONMENT,
     ),
 ]
@@ -128,22 +133,19 @@ def verify(
     from precpatch.errors import UserError
     from precpatch.gpu.resolve import resolve_target
     from precpatch.session import plan
-    from precpatch.verify.outcome import STEPS
     from precpatch.verify.processes import find_python
     from precpatch.verify.report import Outcome, render, report_lines
     from precpatch.verify.run import Order, files_of
     from precpatch.verify.run import verify as run_steps
 
     check_choice("--format", output_format, FORMATS)
-    for name in _names(only):
-        check_choice("--only", name, STEPS)
-    for name in _names(skip):
-        check_choice("--skip", name, STEPS)
-    steps = frozenset(_names(only) or STEPS) - frozenset(_names(skip))
-    if not steps:
-        raise UserError("no step is left: see --only and --skip")
+    steps = _steps(only, skip)
     if path is not None and path.is_file():
         raise UserError(f"{path}: is a file; name the folder of the checkout")
+    if math.isnan(timeout):
+        raise UserError("--timeout: not a number")
+    if output is not None:
+        stream.check_writable(output)
     request = read_request(
         [path] if path else None,
         target=target,
@@ -178,6 +180,25 @@ def verify(
     else:
         stream.put(render(output_format, outcome), output)
     raise typer.Exit(outcome.exit_code)
+
+
+def _steps(only: list[str] | None, skip: list[str] | None) -> frozenset[str]:
+    """The steps to do.
+
+    Raises:
+        UserError: one of the names is that of no step, or no step is left.
+    """
+    from precpatch.config import check_choice
+    from precpatch.errors import UserError
+    from precpatch.verify.outcome import STEPS
+
+    for option, names in (("--only", _names(only)), ("--skip", _names(skip))):
+        for name in names:
+            check_choice(option, name, STEPS)
+    steps = frozenset(_names(only) if only else STEPS) - frozenset(_names(skip))
+    if not steps:
+        raise UserError("no step is left: see --only and --skip")
+    return steps
 
 
 def _names(values: list[str] | None) -> list[str]:

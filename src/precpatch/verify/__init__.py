@@ -7,7 +7,11 @@ what they found.
 
 The last two run the code that the modules of the checkout run when they are imported. No other command does that.
 ``modules.py`` reads from the syntax alone what there is to import; ``processes.py`` lets ``inject/precpatch_verify``
-do it in processes of the user's interpreter, under the guard's import hooks; ``verdicts.py`` says what a failure means.
+do it in processes of the user's interpreter, under the guard's import hooks; ``child.py`` watches and ends those;
+``verdicts.py`` says what a failure means.
+
+A module can do anything, also lie about itself or start a session of its own, whose processes stay. What it does to
+the process that imports it is undone where that is cheap; what still fails after others is tried by itself.
 
 Not seen: modules that are only named by a text put together at run time; code in functions, which is not called;
 configs that no ``@hydra.main`` names; what happens at import on a machine with a GPU only, but for imports of

@@ -10,7 +10,7 @@ from precpatch.report.line import plural
 from precpatch.verify.modules import Module, Modules
 from precpatch.verify.outcome import FAILED, OK, Problem, Step
 from precpatch.verify.processes import Answer, Job, Workplace, do_jobs
-from precpatch.verify.verdicts import FLASH_ATTN, Judge, Verdict
+from precpatch.verify.verdicts import DOES_NOT_RUN, FLASH_ATTN, Judge, Verdict
 
 _FRAMEWORKS = ("torch", "hydra", "omegaconf")
 _MOST_ALSO = 3
@@ -118,6 +118,7 @@ def _problems(broken: Mapping[str, Verdict], python: str) -> Iterator[Problem]:
         by_place.setdefault(verdict.problem, []).append(path)
     for problem, paths in sorted(by_place.items()):
         needs = broken[paths[0]].needs
+        needs = "" if DOES_NOT_RUN in problem.message and needs not in _FRAMEWORKS else needs  # it would not help
         yield replace(problem, message=f"{problem.message}{_advice(needs, python)}{_also(problem.path, paths)}")
 
 

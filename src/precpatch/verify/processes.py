@@ -15,6 +15,7 @@ from typing import Any
 
 from precpatch.errors import UserError
 from precpatch.guard import inject as guard
+from precpatch.report.line import plural
 from precpatch.verify import inject
 from precpatch.verify.child import End, name_of_signal, run_child
 
@@ -180,7 +181,8 @@ def _crash(told: str, end: End, place: Workplace, elsewhere: Sequence[str]) -> A
     """How a job ended its process, and where in the checkout."""
     own = list(_own_frames(told, place.root, elsewhere))
     if end.code is None or told.startswith(_TIMEOUT):
-        return {"crash": f"took more than {place.seconds:g} seconds (--timeout)", "frames": own, "slow": True}
+        limit = plural(int(place.seconds), "second") if place.seconds.is_integer() else f"{place.seconds:g} seconds"
+        return {"crash": f"took more than {limit} (--timeout)", "frames": own, "slow": True}
     if end.code < 0:
         return {"crash": f"the process was ended by {name_of_signal(-end.code)}", "frames": own}
     last = f"; it said: {end.said}" if end.said and not own else ""

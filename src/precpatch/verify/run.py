@@ -138,7 +138,9 @@ class _Work:
         return [self._named(name) for name in self._order.required]
 
     def _named(self, name: str) -> Module:
-        found = self._modules.by_path.get(name) or self._modules.by_name.get(name)
+        place = Path(os.path.normpath(self._order.root / name))  # ./a.py and the whole path name a file as well
+        path = place.relative_to(self._order.root).as_posix() if place.is_relative_to(self._order.root) else ""
+        found = self._modules.by_path.get(path) or self._modules.by_name.get(name)
         if found is None:
             raise UserError(f"--entry {name}: no such module in the checkout")
         return found

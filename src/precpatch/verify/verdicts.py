@@ -14,6 +14,7 @@ from precpatch.verify.outcome import Problem
 
 FLASH_ATTN = "flash_attn"
 
+DOES_NOT_RUN = ", which does not run on "
 _BLOCKED = " (blocked by precpatch guard)"
 _WORD = re.compile(r"\w+")
 _NO_GPU = re.compile("not compiled with CUDA|No CUDA GPUs|no NVIDIA driver|no CUDA-capable device")
@@ -76,7 +77,7 @@ class Judge:
     def _text(self, failure: Mapping[str, Any]) -> str:
         text = str(failure["text"])
         if _BLOCKED in text:
-            return text.replace(_BLOCKED, "") + f", which does not run on {self.card}"
+            return text.replace(_BLOCKED, "") + f"{DOES_NOT_RUN}{self.card}"
         return text
 
     def _needs(self, failure: Mapping[str, Any]) -> str:
