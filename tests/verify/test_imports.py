@@ -25,7 +25,13 @@ def test_what_is_imported_inside_functions_is_imported_too(verify: Verify) -> No
     done = verify({WORKER: "def f():\n    from .deep import x\n", "verl/trainer/deep.py": "x = 1 / 0\n"}, *ONLY)
     assert done.code == 1
     assert done.problems("imports") == ["verl/trainer/deep.py:1: ZeroDivisionError: division by zero"]
-    assert done.step("imports")["figures"] == {"entry_points": 1, "imported": 4, "not_needed": 0, "failed": 1}
+    assert done.step("imports")["figures"] == {
+        "entry_points": 1,
+        "cannot_start": 0,
+        "imported": 4,
+        "not_needed": 0,
+        "failed": 1,
+    }
 
 
 def test_what_prints_or_is_only_for_type_checkers_is_no_matter(verify: Verify) -> None:
@@ -175,6 +181,7 @@ def test_an_entry_point_that_lacks_a_package_is_told_and_with_entry_it_fails(ver
     assert done.code == 0
     told = "verl/trainer/main_other.py cannot start here: it needs nonesuch (verl/trainer/main_other.py:2)"
     assert done.step("imports")["notes"] == [told]
+    assert done.step("imports")["figures"]["cannot_start"] == 1
     done = verify(files, *ONLY, "--entry", "verl.trainer.main_other")
     assert done.code == 1
     assert "install nonesuch for" in done.problems("imports")[0]

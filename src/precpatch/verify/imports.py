@@ -71,7 +71,13 @@ def imports_step(
         tuple(problems),
         (*_notes(cannot_start, unneeded), *_other_lost(lost)),
         unneeded,
-        {"entry_points": len(entries), "imported": imported, "not_needed": len(unneeded), "failed": len(broken)},
+        {
+            "entry_points": len(entries),
+            "cannot_start": len(cannot_start),
+            "imported": imported,
+            "not_needed": len(unneeded),
+            "failed": len(broken),
+        },
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from precpatch import __version__
 from precpatch.gpu.target import Target
-from precpatch.report.line import Line, line, plain, visible
+from precpatch.report.line import Line, line, plain, plural, visible
 from precpatch.report.text import headline
 from precpatch.verify.outcome import FAILED, OK, SKIPPED, Problem, Step
 
@@ -80,7 +80,9 @@ def _summary(steps: Sequence[Step]) -> str:
     left = f" Not done: {', '.join(skipped)}." if skipped else ""
     if failed:
         return f"Failed: {', '.join(failed)}.{left}"
-    return f"All is well.{left}" if not skipped else f"What was done is well.{left}"
+    stuck = sum(step.figures.get("cannot_start", 0) for step in steps)
+    left += f" {plural(stuck, 'entry point')} cannot start in this environment." if stuck else ""
+    return f"{'What was done' if skipped else 'All'} is well.{left}"
 
 
 def _json(outcome: Outcome) -> bytes:
