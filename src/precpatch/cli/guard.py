@@ -147,7 +147,7 @@ def guard(
 
     check_choice("--format", output_format, FORMATS)
     check_choice("--mode", mode, MODES)
-    for dtype in _names(forbid):
+    for dtype in options.names_in(forbid):
         check_choice("--forbid", dtype, DTYPES)
     root = _root(checkout)
     settings = load_settings(root or Path(), {"target": target}, config)
@@ -155,9 +155,9 @@ def guard(
     order = make_order(
         chosen,
         mode=mode,
-        forbid=_names(forbid),
-        block=_names(block),
-        allow=_names(allow),
+        forbid=options.names_in(forbid),
+        block=options.names_in(block),
+        allow=options.names_in(allow),
         strict=strict,
         pretend=pretend,
     )
@@ -171,11 +171,6 @@ def guard(
     report = render(output_format, Outcome(order, tuple(command), code, record, mender))
     _put(report, output)
     raise typer.Exit(1 if record.trips else code)
-
-
-def _names(values: list[str] | None) -> list[str]:
-    """The names in comma lists."""
-    return [name.strip() for value in values or () for name in value.split(",") if name.strip()]
 
 
 def _check_kept(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The options that several commands share."""
+"""The options that several commands share, and how their values are read."""
 
 from __future__ import annotations
 
@@ -12,17 +12,22 @@ _FILES = "Files and rules"
 _OUTPUT = "Output"
 
 
-def _path(text: str) -> Path:
+def path_of(text: str) -> Path:
     """A path of the command line; an empty one is no path, and most likely a variable that is not set."""
     if not text:
         raise typer.BadParameter("an empty path: is a variable not set? Name a folder, or . for this one.")
     return Path(text)
 
 
+def names_in(values: list[str] | None) -> list[str]:
+    """The names in the comma lists of an option that can be given more than once."""
+    return [name.strip() for value in values or () for name in value.split(",") if name.strip()]
+
+
 Paths = Annotated[
     list[Path] | None,
     typer.Argument(
-        parser=_path,
+        parser=path_of,
         metavar="PATHS",
         help="A checkout, or files and folders of one; the current folder where none is given.",
         show_default=False,

@@ -20,7 +20,10 @@ _LONGEST = 24 * 3600.0
 Place = Annotated[
     Path | None,
     typer.Argument(
-        parser=options._path, metavar="PATH", help="The checkout; the current folder if not given.", show_default=False
+        parser=options.path_of,
+        metavar="PATH",
+        help="The checkout; the current folder if not given.",
+        show_default=False,
     ),
 ]
 
@@ -117,7 +120,7 @@ def verify(
       configs  their configs compose, and their dataclasses take the new values
 
     The steps imports and configs import modules of the checkout, in processes of
-    their own: unlike all other commands, this runs the code at the top of those
+    their own: unlike scan and apply, this runs the code at the top of those
     modules. They need the packages that verl needs: name the interpreter that
     has them with --python. Leave them out with --only parse,scan.
 
@@ -169,9 +172,9 @@ def verify(
         steps=steps,
         mend=request.command("apply"),
         python=interpreter,
-        block=tuple(_names(block)),
-        allow=tuple(_names(allow)),
-        required=tuple(_names(entry)),
+        block=tuple(options.names_in(block)),
+        allow=tuple(options.names_in(allow)),
+        required=tuple(options.names_in(entry)),
         seconds=timeout,
     )
     outcome = Outcome(chosen, interpreter, run_steps(order))
@@ -192,15 +195,10 @@ def _steps(only: list[str] | None, skip: list[str] | None) -> frozenset[str]:
     from precpatch.errors import UserError
     from precpatch.verify.outcome import STEPS
 
-    for option, names in (("--only", _names(only)), ("--skip", _names(skip))):
+    for option, names in (("--only", options.names_in(only)), ("--skip", options.names_in(skip))):
         for name in names:
             check_choice(option, name, STEPS)
-    steps = frozenset(_names(only) if only else STEPS) - frozenset(_names(skip))
+    steps = frozenset(options.names_in(only) if only else STEPS) - frozenset(options.names_in(skip))
     if not steps:
         raise UserError("no step is left: see --only and --skip")
     return steps
-
-
-def _names(values: list[str] | None) -> list[str]:
-    """The names in comma lists."""
-    return [name.strip() for value in values or () for name in value.split(",") if name.strip()]

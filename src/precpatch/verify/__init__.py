@@ -5,7 +5,8 @@ Four steps: ``parse.py``, every file that a scan looks at parses; ``scan.py``, n
 the entry points compose, and their dataclasses take the patched values. ``run.py`` calls them, ``report.py`` shows
 what they found.
 
-The last two run the code that the modules of the checkout run when they are imported. No other command does that.
+The last two run the code that the modules of the checkout run when they are imported; of the other commands only
+``guard`` runs any.
 ``modules.py`` reads from the syntax alone what there is to import; ``processes.py`` lets ``inject/precpatch_verify``
 do it in processes of the user's interpreter, under the guard's import hooks; ``child.py`` watches and ends those;
 ``verdicts.py`` says what a failure means.
