@@ -14,13 +14,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from precpatch.errors import UserError
-from precpatch.guard import inject as guard
+from precpatch.guard.run import INJECT as GUARD
 from precpatch.report.line import plural
 from precpatch.verify import inject
 from precpatch.verify.child import End, name_of_signal, run_child
 
 START = Path(inject.__file__).parent / "start_verify.py"
-GUARD = Path(guard.__file__).parent
 
 Job = dict[str, Any]
 Answer = dict[str, Any]
