@@ -7,8 +7,9 @@ import re
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,11 @@ class Discovery:
 
     files: tuple[str, ...]
     skipped: tuple[FileNote, ...]
+    _all: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
+
+    def checkout(self) -> tuple[str, ...]:
+        """The files that a run on all of the root would look at, whatever this one was asked for; sorted."""
+        return self._all()
 
 
 def discover(
@@ -118,13 +124,35 @@ def discover(
     )
     for path in scope.files:
         chooser.take_named(path)
+    whole = _Whole(real_root, chooser.suffixes, max_bytes)
     if scope.folders:
-        listing = _git_listing(real_root) or _walk(real_root, "", chooser.suffixes)
+        listing = whole.listing
         for folder in scope.folders:
             if folder and not listing.has_below(folder):
                 listing += _walk(real_root, folder, chooser.suffixes)
         chooser.take_listing(listing)
-    return chooser.result()
+    return replace(chooser.result(), _all=whole.files)
+
+
+@dataclass
+class _Whole:
+    """All of a root, listed once and only when it is asked for."""
+
+    root: Path
+    suffixes: tuple[str, ...]
+    max_bytes: int
+
+    @cached_property
+    def listing(self) -> _Listing:
+        return _git_listing(self.root) or _walk(self.root, "", self.suffixes)
+
+    def files(self) -> tuple[str, ...]:
+        """The files that are looked at unless something else is asked for."""
+        chooser = _Chooser(
+            self.root, _Scope((), ("",)), None, None, self.suffixes, self.max_bytes, MAX_NAMED_BYTES
+        )
+        chooser.take_listing(self.listing)
+        return chooser.result().files
 
 
 def find_root(paths: Sequence[Path] = ()) -> Path:

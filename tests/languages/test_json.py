@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precpatch.languages.base import Language, ReadError
+from precpatch.languages.base import ReadError
 from precpatch.languages.json import MAX_DEPTH, MAX_PATH, JsonLanguage
 from precpatch.languages.mention import KINDS, ROLES, Mention
-from precpatch.languages.settings import SWITCH_KEYS
 from precpatch.languages.source import SourceFile
 from precpatch.patch.edits import Edit, PatchSet
+from readers import Reader
+from words import SWITCH_KEYS
 
-READER = JsonLanguage()
+READER = Reader(JsonLanguage())
 
 MODEL = """\
 {

@@ -11,15 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precpatch.languages.base import Language, ReadError
+from precpatch.languages.base import ReadError
 from precpatch.languages.mention import KINDS, ROLES, Mention
 from precpatch.languages.notebook import MAX_MAGICS, NotebookLanguage
 from precpatch.languages.python import PythonLanguage
 from precpatch.languages.source import SourceFile
 from precpatch.patch.edits import Edit, PatchSet
+from readers import Reader
 
-READER = NotebookLanguage()
-PYTHON = PythonLanguage()
+READER = Reader(NotebookLanguage())
+PYTHON = Reader(PythonLanguage())
 REWRITES = {"bfloat16": "float32", "flash_attention_2": "eager"}
 DECIDING = {"value", "autocast", "method-cast"}
 

@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precpatch.languages.base import Language, ReadError
+from precpatch.languages.base import ReadError
 from precpatch.languages.mention import KINDS, ROLES, Mention
-from precpatch.languages.settings import DEVICE_WORDS, NAMED_SWITCHES, NUMBER_KEYS, SWITCH_KEYS
 from precpatch.languages.shell import ShellLanguage
 from precpatch.languages.source import SourceFile
 from precpatch.patch.edits import PatchSet
+from readers import Reader
+from words import DEVICE_WORDS, NAMED_SWITCHES, NUMBER_KEYS, SWITCH_KEYS
 
-READER: Language = ShellLanguage()
+READER = Reader(ShellLanguage())
 BASH = shutil.which("bash")
 PATH = "examples/run_demo.sh"
 

@@ -11,14 +11,16 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precpatch.languages import yaml as module
-from precpatch.languages.base import Language, ReadError
+from precpatch.languages.yaml import walk as module
+from precpatch.languages.base import ReadError
 from precpatch.languages.mention import KINDS, ROLES, Mention
 from precpatch.languages.source import SourceFile
-from precpatch.languages.yaml import MAX_DEPTH, NAMED_SWITCHES, SWITCH_KEYS, YamlLanguage
+from precpatch.languages.yaml import MAX_DEPTH, YamlLanguage
 from precpatch.patch.edits import Edit
+from readers import Reader
+from words import NAMED_SWITCHES, SWITCH_KEYS
 
-READER = YamlLanguage()
+READER = Reader(YamlLanguage())
 
 TRAINER = """\
 # Generated, but people edit it. dtype: bfloat16 is the default below.

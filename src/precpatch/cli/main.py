@@ -25,6 +25,7 @@ from precpatch.cli import (
     stream,
     targets,
     verify,
+    vocabulary,
 )
 from precpatch.cli.help import Command, Group
 from precpatch.errors import UserError
@@ -59,6 +60,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "Rules": {
         "rules": rules.rules,
         "explain": explain.explain,
+        "vocabulary": vocabulary.vocabulary,
     },
 }
 

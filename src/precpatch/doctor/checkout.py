@@ -18,6 +18,7 @@ _MOST_VERSION_TEXT = 200
 _VERSION = re.compile(r"\d[\w.+!-]*", re.ASCII)
 _PROJECT_NAME = re.compile(r"""^name\s*=\s*["']verl["']""", re.M)
 _PROJECT_VERSION = re.compile(r"""^version\s*=\s*["']([^"']+)["']""", re.M)
+_ENGINE, _PACKING = "rollout.name", "use_remove_padding"
 _NOT_THE_TRAINER = frozenset({"generated", "megatron", "other-device"})
 
 
@@ -47,9 +48,9 @@ def read_checkout(root: Path) -> Checkout:
     engines: dict[str, str] = {}
     packs = set()
     for mention in sorted(_switches(root), key=_is_of_reward_model):
-        if mention.key == "rollout.name":
+        if mention.key == _ENGINE:
             engines.setdefault(mention.value, f"{mention.path}:{mention.line}")
-        elif mention.key == "use_remove_padding":
+        elif mention.key == _PACKING:
             packs.add(mention.value)
     packing = "true" if "true" in packs else "false" if packs else "unknown"
     return Checkout(verl_version(root), engines, packing)
@@ -69,14 +70,19 @@ def verl_version(root: Path) -> str | None:
 def _switches(root: Path) -> Iterator[Mention]:
     """The switches in the YAML files of the trainer."""
     from precpatch.discover import discover
-    from precpatch.languages.base import ReadError
+    from precpatch.languages.source import ReadError
     from precpatch.languages.yaml import YamlLanguage
+    from precpatch.vocabulary import builtin_vocabulary
+    from precpatch.vocabulary.needles import Wanted, needles_for
 
-    language = YamlLanguage()
+    language, vocabulary = YamlLanguage(), builtin_vocabulary()
+    needles = needles_for(vocabulary, [Wanted(kinds=("switch",), keys=(_ENGINE, _PACKING))])
     for path in discover(root, suffixes=language.suffixes).files:
         try:
             data = (root / path).read_bytes()
-            found = language.read(language.open(path, data)) if language.mentions(data) else []
+            if not needles.stand_in(data):
+                continue
+            found = language.read(language.open(path, data), vocabulary).mentions
         except (OSError, ReadError):
             continue  # `precpatch scan` tells which files cannot be read
         yield from (each for each in found if each.kind == "switch" and not each.facts & _NOT_THE_TRAINER)

@@ -12,38 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from precpatch.engine.finding import KEEP, REPORT, REWRITE, SUPPRESSED, UNSAFE, Finding
+from precpatch.engine.policy import Policy
 from precpatch.engine.rules import Match, Rule
-from precpatch.gpu.target import Target
-from precpatch.languages.base import Language
+from precpatch.languages.base import Reading
 from precpatch.languages.mention import ROLES, Mention, place
-from precpatch.languages.python.padding import PaddingHomes
 from precpatch.languages.source import SourceFile
-from precpatch.languages.values import FLASH_ATTENTION
-from precpatch.patch.edits import Edit, NewFile
+from precpatch.patch.edits import Edit
 
 _IGNORE = re.compile(r"#\s*precpatch:\s*ignore(?:\[([\w\s,*-]+)\])?(?![\w-])")
 _IGNORE_FILE = re.compile(r"^\s*#\s*precpatch:\s*ignore-file\b", re.MULTILINE)
 
-
-@dataclass(frozen=True)
-class Policy:
-    """What decides beside the mentions.
-
-    Attributes:
-        rules: in the order in which they are asked.
-        target: the GPU and its policy.
-        unsafe: whether fixes that a person should review are made.
-        padding: where the padding helpers of flash_attn can come from in this checkout.
-    """
-
-    rules: Sequence[Rule]
-    target: Target
-    unsafe: bool = False
-    padding: PaddingHomes | None = None
-
-    def wanted(self, mention: Mention) -> str:
-        """The canonical value that the target wants in the mention's place."""
-        return self.target.attention if mention.kind == "attention" else self.target.dtype
+WAITS = "padding"
+"""What a rule rewrites to where the rest of the checkout decides: the edits are made last."""
 
 
 @dataclass
@@ -55,20 +35,29 @@ class _Case:
     verdict: str
     message: str
     edits: tuple[Edit, ...] = ()
-    new_file: NewFile | None = None
     group: str | None = None
 
+    @property
+    def waits(self) -> bool:
+        """Whether its edits are made last."""
+        return self.verdict == REWRITE and self.rule is not None and self.rule.to == WAITS
 
-def decide(policy: Policy, language: Language, source: SourceFile, mentions: Sequence[Mention]) -> list[Finding]:
+    def lower(self, verdict: str, message: str) -> None:
+        """Take a rewrite back."""
+        self.verdict, self.message, self.edits = verdict, message, ()
+
+
+def decide(policy: Policy, reading: Reading) -> list[Finding]:
     """The findings of each mention, in the same order: its verdict, and the reports that come beside it.
 
     Switches and imports that no rule claims are not told: they say nothing about this target.
     """
-    cases = [_first_verdict(policy, source, mention) for mention in mentions]
+    source = reading.source
+    cases = [_first_verdict(policy, source, mention) for mention in reading.mentions]
     _settle_followers(cases)
     _hold_back_refused(policy, cases)
     _settle_imports(cases)
-    _make_edits(policy, language, source, cases)
+    _make_edits(policy, reading, cases)
     told = [case for case in cases if case.rule is not None or case.mention.kind in {"dtype", "attention"}]
     return [_finding(source, each) for case in told for each in (case, *_alongside(policy, source, case))]
 
@@ -77,9 +66,9 @@ def decide(policy: Policy, language: Language, source: SourceFile, mentions: Seq
 
 
 def _first_verdict(policy: Policy, source: SourceFile, mention: Mention) -> _Case:
-    rule = next((rule for rule in policy.rules if rule.decides and claims(rule, policy, mention)), None)
+    rule = next((rule for rule in policy.rules_for(mention) if rule.decides and claims(rule, policy, mention)), None)
     if rule is None:
-        return _Case(mention, None, KEEP, f"kept: {_why_unclaimed(mention)}")
+        return _Case(mention, None, KEEP, f"kept: {_why_unclaimed(policy, mention)}")
     message = _message(rule, policy, mention)
     if _is_suppressed(source, mention, rule.id):
         return _Case(mention, rule, SUPPRESSED, "suppressed by a comment")
@@ -90,13 +79,13 @@ def _first_verdict(policy: Policy, source: SourceFile, mention: Mention) -> _Cas
     return _Case(mention, rule, REWRITE, message)
 
 
-def _why_unclaimed(mention: Mention) -> str:
+def _why_unclaimed(policy: Policy, mention: Mention) -> str:
     """Why no rule claims a mention, for a person."""
     if mention.role in {"comment", "docstring", "message", "text", "key"}:
         return ROLES[mention.role]
     if mention.kind == "dtype" and mention.value != "bfloat16":
         return f"{mention.value} is not what the rules look for"
-    if mention.kind == "attention" and mention.value not in FLASH_ATTENTION:
+    if mention.kind == "attention" and mention.value not in policy.vocabulary.flash:
         return f"{mention.value} runs everywhere"
     if mention.role == "value" and mention.key:
         return f"no rule knows {mention.key} as a precision setting"
@@ -109,18 +98,16 @@ def _alongside(policy: Policy, source: SourceFile, case: _Case) -> list[_Case]:
         return []
     return [
         _Case(case.mention, rule, REPORT, _message(rule, policy, case.mention))
-        for rule in policy.rules
+        for rule in policy.rules_for(case.mention)
         if rule.alongside and claims(rule, policy, case.mention) and not _is_suppressed(source, case.mention, rule.id)
     ]
 
 
 def claims(rule: Rule, policy: Policy, mention: Mention) -> bool:
-    """Whether the rule is for this target and claims the mention."""
+    """Whether the rule, which is for this target, claims the mention."""
     if rule.follows and not mention.follows and rule.otherwise == KEEP:
         return False
-    return any(_holds(match, policy, mention) for match in rule.matches) and all(
-        policy.target.ask(question) is answer for question, answer in rule.when
-    )
+    return any(_holds(match, policy, mention) for match in rule.matches)
 
 
 def _holds(match: Match, policy: Policy, mention: Mention) -> bool:
@@ -175,7 +162,7 @@ def _settle_followers(cases: list[_Case]) -> None:
             continue
         leaders = [at[start] for start in case.mention.follows if start in at and at[start].verdict == REWRITE]
         if not leaders:
-            case.verdict = case.rule.otherwise
+            case.lower(case.rule.otherwise, case.message)
             continue
         _join(cases, [case, *leaders])
 
@@ -190,8 +177,8 @@ def _hold_back_refused(policy: Policy, cases: list[_Case]) -> None:
             continue
         for start in mention.follows:
             if start in at and at[start].verdict == REWRITE and at[start].mention.value == mention.value:
-                at[start].verdict = REPORT
-                at[start].message += f"; not rewritten: the check on line {mention.line} stays and would refuse it"
+                reason = f"the check on line {mention.line} stays and would refuse it"
+                at[start].lower(REPORT, f"{at[start].message}; not rewritten: {reason}")
 
 
 def _join(cases: list[_Case], members: list[_Case]) -> None:
@@ -214,11 +201,11 @@ def _settle_imports(cases: list[_Case]) -> None:
         uses = [at[start] for start in case.mention.follows if start in at]
         changing = [use for use in uses if use.verdict == REWRITE]
         if not changing:
-            case.verdict, case.message = KEEP, "kept: no use of the name is rewritten"
+            case.lower(KEEP, "kept: no use of the name is rewritten")
             continue
         if len(changing) == len(uses) and "aliased" in case.mention.facts:
             for use in changing:
-                use.verdict, use.message = KEEP, f"kept: follows the import on line {case.mention.line}"
+                use.lower(KEEP, f"kept: follows the import on line {case.mention.line}")
             continue
         if len(changing) < len(uses):
             case.mention = replace(case.mention, facts=case.mention.facts | {"mixed-import"})
@@ -228,42 +215,34 @@ def _settle_imports(cases: list[_Case]) -> None:
 # --- edits ---------------------------------------------------------------------------------------------------------
 
 
-def _make_edits(policy: Policy, language: Language, source: SourceFile, cases: list[_Case]) -> None:
+def _make_edits(policy: Policy, reading: Reading, cases: list[_Case]) -> None:
     for case in cases:
-        if case.verdict in {REWRITE, UNSAFE} and case.rule is not None:
-            _make_edit(policy, language, source, case.rule, case)
+        if case.verdict in {REWRITE, UNSAFE} and case.rule is not None and not case.waits:
+            case.edits = _edits(policy, reading, case.rule, case.mention)
     _drop_unchanged(cases)
-    failed = {case.group or id(case) for case in cases if case.verdict == REWRITE and not case.edits}
+    failed = {case.group or id(case) for case in cases if case.verdict == REWRITE and not (case.edits or case.waits)}
     for case in cases:
         if case.verdict == REWRITE and (case.group or id(case)) in failed:
             alone = case.group is None
-            case.verdict, case.edits = REPORT, ()
-            case.message += (
-                "; it cannot be rewritten in place" if alone else "; its group cannot be rewritten as a whole"
-            )
+            reason = "it cannot be rewritten in place" if alone else "its group cannot be rewritten as a whole"
+            case.lower(REPORT, f"{case.message}; {reason}")
 
 
 def _drop_unchanged(cases: list[_Case]) -> None:
     """An edit that changes nothing is no edit: the place says what the target wants already."""
     for case in cases:
         if case.edits and all(edit.old == edit.new for edit in case.edits):
-            case.verdict, case.edits, case.message = KEEP, (), "kept: says what the target wants already"
+            case.lower(KEEP, "kept: says what the target wants already")
 
 
-def _make_edit(policy: Policy, language: Language, source: SourceFile, rule: Rule, case: _Case) -> None:
-    """Fill in the edits of a case, and the file that it adds; none where it cannot be written in one piece."""
-    mention = case.mention
+def _edits(policy: Policy, reading: Reading, rule: Rule, mention: Mention) -> tuple[Edit, ...]:
+    """The edits that a rule asks for; none where it cannot be written in one piece."""
     value = {"dtype": policy.target.dtype, "attention": policy.target.attention}.get(rule.to, rule.to)
-    if rule.to == "padding":
-        home = policy.padding.home_for(mention.path, (mention.key or "").split(",")) if policy.padding else None
-        if home is None:
-            return
-        value, case.new_file = home.module, home.new_file
-    change = language.extend if rule.action == "extend" else language.rewrite
+    change = reading.extend if rule.action == "extend" else reading.rewrite
     try:
-        case.edits = change(source, mention, value)
+        return change(mention, value)
     except ValueError:
-        case.edits = ()
+        return ()
 
 
 def _finding(source: SourceFile, case: _Case) -> Finding:
@@ -277,8 +256,8 @@ def _finding(source: SourceFile, case: _Case) -> Finding:
         after=_after(source, case),
         edits=case.edits,
         override=_override(case),
-        new_file=case.new_file if case.edits else None,
         group=case.group,
+        waits=case.waits,
     )
 
 
@@ -287,7 +266,7 @@ def _shown(source: SourceFile, case: _Case) -> Mention:
     if case.rule is None or case.rule.action != "extend" or len(case.edits) != 1:
         return case.mention
     edit = case.edits[0]
-    start = len(source.data[source.bom : edit.start].decode(source.encoding))
+    start = source.index(edit.start)
     return replace(case.mention, **place(source, start, start + len(edit.old.decode(source.encoding))))
 
 

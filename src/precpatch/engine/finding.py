@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from precpatch.languages.mention import Mention
 from precpatch.patch.edits import Edit, NewFile
@@ -27,6 +27,7 @@ class Finding:
         override: the Hydra override that would do the same, where a key reaches it.
         new_file: a file that the fix adds to the checkout.
         group: findings with the same group change together or not at all.
+        waits: whether its edits depend on the rest of the checkout and are made last.
     """
 
     rule: str
@@ -39,6 +40,7 @@ class Finding:
     override: str | None = None
     new_file: NewFile | None = None
     group: str | None = None
+    waits: bool = False
 
     @property
     def action(self) -> str:
@@ -46,6 +48,31 @@ class Finding:
         if self.verdict == UNSAFE:
             return REPORT
         return KEEP if self.verdict == SUPPRESSED else self.verdict
+
+    @property
+    def together(self) -> str:
+        """The name of what changes together with it: its group, or itself alone."""
+        return self.group or f"{self.mention.path}:{self.mention.start}"
+
+    def lowered(self, message: str, rule: str | None = None) -> Finding:
+        """The finding as a report that says why its rewrite is not made; any other finding as it is."""
+        if self.verdict != REWRITE:
+            return self
+        return replace(
+            self,
+            rule=self.rule if rule is None else rule,
+            verdict=REPORT,
+            message=message,
+            edits=(),
+            new_file=None,
+            after=None,
+            override=None,
+            waits=False,
+        )
+
+    def refused(self, reason: str) -> Finding:
+        """The finding as a report, ``reason`` after its own message."""
+        return self.lowered(f"{self.message}; not rewritten: {reason}")
 
 
 def file_report(path: str, rule: str, message: str) -> Finding:

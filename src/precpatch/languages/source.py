@@ -6,8 +6,15 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
+_PIECE = 256
+"""Characters between two places whose byte offset is kept."""
+
+
+class ReadError(Exception):
+    """The file cannot be decoded or parsed; the text says where and why, and becomes a row under "errors"."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,15 @@ class SourceFile:
         """The byte offset in ``data`` of the character ``index`` of ``text``."""
         if self._one_byte_each:
             return self.bom + index
-        return self.bom + len(self.text[:index].encode(self.encoding))
+        piece = min(index // _PIECE, len(self._pieces) - 1)
+        return self._pieces[piece] + len(self.text[piece * _PIECE : index].encode(self.encoding))
+
+    def index(self, offset: int) -> int:
+        """The character of ``text`` that starts at a byte offset of ``data``."""
+        if self._one_byte_each:
+            return offset - self.bom
+        piece = max(bisect_right(self._pieces, offset) - 1, 0)
+        return piece * _PIECE + len(self.data[self._pieces[piece] : offset].decode(self.encoding, "ignore"))
 
     def position(self, index: int) -> tuple[int, int]:
         """Line and column, both counted from 1 and the column in characters, of the character ``index``."""
@@ -59,10 +74,36 @@ class SourceFile:
         end = self.line_starts[line] if line < len(self.line_starts) else len(self.text)
         return self.text[start:end].rstrip("\r\n")
 
-    def lines_with(self, pattern: re.Pattern[str]) -> frozenset[int]:
-        """The numbers (from 1) of the lines in which ``pattern`` matches."""
-        return frozenset(bisect_right(self.line_starts, match.start()) for match in pattern.finditer(self.text))
+    def checked(self) -> SourceFile:
+        """The file itself, where every stretch of its text, encoded again, gives its bytes.
+
+        Codecs that keep a state (ISO-2022-JP) or have several ways to write a character (UTF-7) do not: in such a
+        file the place of a word in the bytes is not certain.
+
+        Raises:
+            ReadError: it does not.
+            UnicodeError: it is not text in its encoding.
+        """
+        if not self._one_byte_each and b"".join(self._encoded_pieces) != self.data[self.bom :]:
+            raise ReadError(f"{self.encoding} does not say for certain where a word stands, so left alone")
+        return self
 
     @cached_property
     def _one_byte_each(self) -> bool:
-        return len(self.text) == len(self.data) - self.bom
+        return self.text.isascii() and self.data[self.bom :] == self.text.encode("ascii")
+
+    @property
+    def _encoded_pieces(self) -> list[bytes]:
+        starts = range(0, len(self.text), _PIECE)
+        return [self.text[start : start + _PIECE].encode(self.encoding) for start in starts]
+
+    @cached_property
+    def _pieces(self) -> list[int]:
+        """The byte offset of every piece of the text, and of its end."""
+        return list(accumulate(map(len, self._encoded_pieces), initial=self.bom))
+
+
+def located(source: SourceFile, index: int, problem: str) -> str:
+    """``problem`` with the line and column of the character ``index`` before it."""
+    line, column = source.position(min(max(index, 0), len(source.text)))
+    return f"line {line}, column {column}: {problem}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from precpatch.languages.python.padding import SHIM as HELPERS
+from precpatch.engine.padding import SHIM as HELPERS
 from precpatch.report.line import plural
 from precpatch.verify.modules import Module, Modules
 from precpatch.verify.outcome import FAILED, OK, Problem, Step

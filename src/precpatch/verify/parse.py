@@ -17,6 +17,7 @@ from precpatch.languages import language_of
 from precpatch.languages.base import Language, ReadError
 from precpatch.report.line import plural
 from precpatch.verify.outcome import FAILED, OK, Problem, Step
+from precpatch.vocabulary import builtin_vocabulary
 
 _SECONDS = 20.0
 _PLACE = re.compile(r"(?:line (\d+)(?:, column \d+)?|(\d+):\d+): (.*)", re.DOTALL)
@@ -76,11 +77,12 @@ def _read(language: Language, path: str, data: bytes) -> None:
         ReadError: it does not parse.
     """
     source = language.open(path, data)
-    complaint = language.check(source, data)
-    if complaint is not None and not (language.name == "json" and _is_json_lines(source.text)):
-        raise ReadError(complaint)
-    if language.name == "notebook":
-        language.read(source)  # its cells as well
+    try:
+        language.read(source, builtin_vocabulary())
+    except ReadError:
+        if language.name == "json" and _is_json_lines(source.text):
+            return
+        raise
 
 
 def _is_json_lines(text: str) -> bool:

@@ -1,132 +1,174 @@
-"""Finding the values in a tree: which nodes name a dtype, an attention implementation or a switch, and their roles."""
+"""Finding the places in a tree that may say something: names of dtypes, literals under a key, imports, calls.
+
+What comes out is neutral: where it stands, what it says, and its role. Whether that means anything is for the teller.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import PurePosixPath
 
-from precpatch.languages.python import kernels
-from precpatch.languages.python.conditions import conditions_around, is_other_device, names_known_to, values_in
-from precpatch.languages.python.names import DTYPE_ATTRIBUTES, Names
-from precpatch.languages.python.roles import Climb, Role
-from precpatch.languages.python.tree import Ancestors, Tree, dotted, last_name, string
+from precpatch.languages import site as forms
+from precpatch.languages.python import imports
+from precpatch.languages.python.conditions import Conditions
+from precpatch.languages.python.names import Names
+from precpatch.languages.python.roles import Role, Roles
+from precpatch.languages.python.slots import Slots
+from precpatch.languages.python.tree import FUNCTIONS, Ancestors, Tree, dotted, last_name, scope_of, string
+from precpatch.languages.site import Site
 from precpatch.languages.source import SourceFile
-from precpatch.languages.values import ATTENTION_NAMES, FLASH_ATTENTION, attention_of, dtype_of
+from precpatch.languages.tell import Name
+from precpatch.vocabulary import Vocabulary
+from precpatch.vocabulary.needles import needles_of_words
 
-WORDS = re.compile(r"16|lash_att|LASH_ATT|kernels-community|getattr\(|\.half\(|" + kernels.WORDS)
-"""Lines without any of these hold no value of interest."""
-
-_OVERRIDE = re.compile(r"(?:--)?[+~]{0,2}([A-Za-z_][\w./@-]*)=(['\"]?)([\w./-]+)\2")
-_EMBEDDED = re.compile(
-    r"(?<![\w.])(?:[+]{0,2}(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*=|\w*(?:dtype|attn_implementation)\s*:\s+|"
-    r"--[\w.-]*(?:dtype|attn[_-]implementation)[ =])['\"]?"
-    r"(bfloat16|bf16|flash_attention_[234])\b"
+_OVERRIDE = re.compile(r"(?:--)?[+~]{0,2}(?P<key>[A-Za-z_][\w./@-]*)=(?P<quote>['\"]?)(?P<value>[\w./?-]+)(?P=quote)")
+_IN_COMMAND = re.compile(
+    r"(?<![\w.])(?:[+]{0,2}(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*=|(?P<key>\w+)\s*:\s+|--(?P<option>[\w.-]+)[ =])['\"]?"
+    r"(?P<value>[A-Za-z]\w*)\b"
 )
-_NAMED_BF16 = re.compile(r"(?i)(?:^|_)(?:bf16|bfloat16)(?:_|$)")
-_BF16_KERNELS = frozenset({"_grouped_mm", "grouped_mm", "_scaled_grouped_mm"})
-_FLAG = re.compile(r"--(bf16|fp16|tf32|bf16_full_eval|fp16_full_eval|use_flash_attn|use_flash_attention_2)")
-
-METHODS = {"bfloat16": "bfloat16", "half": "float16"}
-"""Cast methods of tensors and modules -> the dtype they cast to."""
+_FLAG = re.compile(r"--([A-Za-z]\w*)")
+_ENUM = re.compile(r"[A-Z]\w*[a-z]\w*")
+_MAX_OVERRIDE = 1000
+"""A string of more characters than this is no single override."""
 
 
 @dataclass
 class Found:
-    """A value in the tree before its place is turned into a Mention; ``start`` and ``end`` are character indexes."""
+    """A place in the tree; ``start`` and ``end`` are character indexes."""
 
-    kind: str
-    value: str
-    spelling: str
+    form: str
+    word: str
     start: int
     end: int
     role: Role
     node: ast.AST
     ancestors: Ancestors
 
+    @property
+    def scope(self) -> str:
+        """Qualified name of the classes and functions around it."""
+        return scope_of(self.ancestors)
+
 
 class Finder:
-    """Finds the values of one file."""
+    """Finds the places of one file."""
 
-    def __init__(self, source: SourceFile) -> None:
+    def __init__(self, source: SourceFile, vocabulary: Vocabulary) -> None:
         self.source = source
+        self.vocabulary = vocabulary
         self.tree = Tree(source)
-        self.names = Names(self.tree)
-        self.other_device = is_other_device(self.tree.module, source.path)
+        self.names = Names(self.tree, vocabulary)
+        self.roles = Roles(self.tree, self.names, vocabulary)
+        self.slots = Slots(self.tree)
         self.nodes = list(self.tree.walk(self._lines()))
-        self.lists = self._named_lists(self.nodes)
+        self.conditions = Conditions(self.tree, vocabulary, {})
+        self.conditions.lists.update(self._named_lists())
+        self.other_device = self.conditions.is_other_device()
+        self._promised = vocabulary.named_in(PurePosixPath(source.path).stem, "bfloat16")
 
-    def _lines(self) -> frozenset[int]:
-        """The lines that can hold a value: those with a word of interest or the local name of an imported dtype."""
-        lines = self.source.lines_with(WORDS)
-        for local in self.names.dtypes:
-            lines |= self.source.lines_with(re.compile(rf"\b{re.escape(local)}\b"))
-        return lines
+    def _lines(self) -> list[int]:
+        """The lines that can hold a value: those with a word of the vocabulary or the name of an imported dtype."""
+        names = [local.encode() for local in self.names.dtypes]
+        return self.tree.lines_with(needles_of_words(self.vocabulary), (b"getattr(", *names))
 
-    def find(self) -> list[Found]:
-        """Every value, in the order of the tree."""
-        return [found for node, ancestors in self.nodes for found in self._at(node, ancestors)]
-
-    @staticmethod
-    def _named_lists(nodes: list[tuple[ast.AST, Ancestors]]) -> dict[str, set[str]]:
+    def _named_lists(self) -> dict[str, set[str]]:
         """The file's own lists of names: ``BFLOAT_LIST = ["bf16", ...]`` -> what is in them."""
         lists: dict[str, set[str]] = {}
-        for node, _ in nodes:
+        for node, _ in self.nodes:
             if isinstance(node, ast.Assign) and isinstance(node.value, (ast.List, ast.Tuple, ast.Set)):
-                values = values_in(node.value, {})
+                values = self.conditions.values_in(node.value)
                 if values and (name := last_name(node.targets[0])):
                     lists[name] = values
         return lists
 
-    def _at(self, node: ast.AST, ancestors: Ancestors) -> Iterator[Found]:
-        """The values that the node itself is."""
-        if isinstance(node, ast.Attribute):
-            yield from self._attribute(node, ancestors)
-        elif isinstance(node, ast.Name):
-            yield from self._name(node, ancestors)
-        elif isinstance(node, ast.Constant):
-            yield from self._constant(node, ancestors)
-        elif isinstance(node, ast.JoinedStr):
-            yield from self._f_string(node, ancestors)
-        elif isinstance(node, ast.Call):
-            yield from self._call(node, ancestors)
-        for look in _KERNELS:
-            yield from look(self, node, ancestors)
+    @cached_property
+    def knows_scaler(self) -> bool:
+        """Whether the file speaks of a gradient scaler anywhere."""
+        return "scaler" in self.source.text.lower()
 
-    def found_as(self, kind: str, value: str, node: ast.AST, ancestors: Ancestors, role: Role) -> Found:
-        """A value whose role is known already; what its conditions ask is added."""
-        found = Found(kind, value, "name", self.tree.start(node), self.tree.end(node), role, node, ancestors)
-        self._add_conditions(found)
-        return found
+    def find(self) -> Iterator[Found]:
+        """Every place, in the order of the tree."""
+        for node, ancestors in self.nodes:
+            look = _LOOKS.get(type(node))
+            if look is not None:
+                yield from look(self, node, ancestors)
 
-    def _name(self, node: ast.Name, ancestors: Ancestors) -> Iterator[Found]:
+    def site(self, found: Found) -> Site:
+        """The place as grammar sees it."""
+        role = found.role
+        return Site(
+            found.start,
+            found.end,
+            found.form,
+            found.word,
+            role.name,
+            slot=self._slot(found),
+            key=role.key,
+            key_path=role.key_path,
+            callee=role.callee,
+            facts=frozenset(role.facts),
+            allowed=role.allowed,
+        )
+
+    def _slot(self, found: Found) -> forms.Slot | None:
+        """The key with its place, where that matters: for a switch, and for a key that needs the one above it."""
+        key = found.role.key
+        if key is None or found.role.name not in ("value", "switch") or found.form not in (forms.TEXT, forms.BOOLEAN):
+            return None
+        if found.form == forms.BOOLEAN or key in self.vocabulary.qualified:
+            return self.slots.of(found.node, found.ancestors)
+        return None
+
+    # --- what a node says --------------------------------------------------------------------------------------
+
+    def at(self, form: str, word: str, node: ast.AST, ancestors: Ancestors, role: Role | None = None) -> Found:
+        """The node as a place; its role is climbed for where it is not known."""
+        role = self.roles.of(node, ancestors) if role is None else role
+        return Found(form, word, self.tree.start(node), self.tree.end(node), role, node, ancestors)
+
+    def name(self, node: ast.Name, ancestors: Ancestors) -> Iterator[Found]:
         """An imported dtype; ``bfloat16`` from a star import or another module is not certain to be one."""
         imported = self.names.imported_dtype(node, ancestors)
         if imported:
-            yield self._found("dtype", imported.value, "torch", node, ancestors)
-        elif (
-            node.id == "bfloat16" and isinstance(node.ctx, ast.Load) and not self.names.is_shadowed(node.id, ancestors)
-        ):
-            found = self._found("dtype", "bfloat16", "torch", node, ancestors)
-            found.role.facts.add("unresolved")
-            yield found
+            yield self.at(forms.OBJECT, imported.value, node, ancestors)
+        elif node.id in self._half_dtypes and isinstance(node.ctx, ast.Load):
+            if not self.names.is_shadowed(node.id, ancestors) and node.id not in self.names.functions:
+                found = self.at(forms.OBJECT, self._half_dtypes[node.id], node, ancestors)
+                found.role.facts.add("unresolved")
+                yield found
+        yield from self._gate(node, ancestors)
 
-    def _attribute(self, node: ast.Attribute, ancestors: Ancestors) -> Iterator[Found]:
-        value = DTYPE_ATTRIBUTES.get(node.attr)
-        if value in {"bfloat16", "float16"} and self.names.is_torch(node.value, ancestors):
-            found = self._found("dtype", value, "torch", node, ancestors)
+    @cached_property
+    def _half_dtypes(self) -> dict[str, str]:
+        """The names of torch's dtypes that the rules look for and that are no ordinary words."""
+        names = self.vocabulary.torch_dtypes.items()
+        kept = self.vocabulary.quiet | self.vocabulary.ordinary
+        return {name: value for name, value in names if value not in kept and name not in kept and value != "float16"}
+
+    def attribute(self, node: ast.Attribute, ancestors: Ancestors) -> Iterator[Found]:
+        """``torch.bfloat16``, ``x.bfloat16()``, ``torch.compile``, or a member of an enum."""
+        value = self.vocabulary.torch_dtypes.get(node.attr)
+        if value is not None and value not in self.vocabulary.quiet and self.names.is_torch(node.value, ancestors):
+            found = self.at(forms.OBJECT, value, node, ancestors)
             if _reinterprets(found):
                 found.role.facts.add("reinterpreted")
             yield found
-        elif node.attr in METHODS and self._is_cast(node, ancestors):
-            found = self._found("dtype", METHODS[node.attr], "method", node, ancestors)
+        elif node.attr in self.vocabulary.methods and self._is_cast(node, ancestors):
+            found = self.at(forms.METHOD, self.vocabulary.methods[node.attr], node, ancestors)
             found.start = self._dot_before(node)
             found.end = self.tree.end(ancestors[-1]) if _is_called(node, ancestors) else self.tree.end(node)
             found.role = replace(found.role, name="method-cast", callee=None)
             yield found
+        elif f"torch.{node.attr}" in self.vocabulary.calls and self.names.is_torch(node.value, ancestors):
+            yield self._compiled(node, ancestors)
+        elif _ENUM.fullmatch(last_name(node.value) or ""):
+            yield from self._enum(node, ancestors)
+        yield from self._gate(node, ancestors)
 
     def _is_cast(self, node: ast.Attribute, ancestors: Ancestors) -> bool:
         """``x.bfloat16()`` or ``torch.Tensor.bfloat16``, not the dtype of another library such as ``tl.bfloat16``."""
@@ -139,30 +181,72 @@ class Finder:
         """Index of the dot of ``.name``: the last one before the name."""
         return self.source.text.rindex(".", 0, self.tree.end(node) - len(node.attr) + 1)
 
-    def _constant(self, node: ast.Constant, ancestors: Ancestors) -> Iterator[Found]:
-        yield from kernels.switch(self, node, ancestors)
-        if not isinstance(node.value, str) or any(isinstance(parent, ast.JoinedStr) for parent in ancestors[-2:]):
-            return
-        text = node.value
-        dtype = dtype_of(text)
-        if dtype and dtype[0] in {"bfloat16", "float16"} and text.lower() != "half":
-            if not self._is_getattr_name(node, ancestors):
-                yield self._found("dtype", dtype[0], dtype[1], node, ancestors)
-        elif text == "auto":
-            yield from self._auto(node, ancestors)
-        elif (attention := attention_of(text)) in FLASH_ATTENTION:
-            yield self._found("attention", attention, "name", node, ancestors)
-        elif flag := _FLAG.fullmatch(text):
-            found = self._found("switch", "true", "name", node, ancestors)
-            yield replace(found, role=replace(found.role, name="switch", key=flag[1], facts={"cli-flag"}))
-        else:
-            yield from self._override(node, ancestors, text)
+    def _compiled(self, node: ast.Attribute, ancestors: Ancestors) -> Found:
+        """``torch.compile``, called or as a decorator."""
+        name = f"torch.{node.attr}"
+        role = Role("switch", key=name)
+        tests = [parent.test for parent in ancestors if isinstance(parent, (ast.If, ast.IfExp))]
+        if any(node.attr in self.tree.text(test) for test in tests):
+            role.facts.add("gated")
+        return self.at(forms.CALL, name, node, ancestors, role)
 
-    def _auto(self, node: ast.Constant, ancestors: Ancestors) -> Iterator[Found]:
-        """``torch_dtype="auto"``: the model's own config.json decides."""
-        found = self._found("dtype", "auto", "long", node, ancestors)
-        if found.role.name == "value" and found.role.key == "torch_dtype":
+    def _enum(self, node: ast.Attribute, ancestors: Ancestors) -> Iterator[Found]:
+        """``attention_backend=AttnBackend.fused``: a named kernel by an enum."""
+        role = self.roles.of(node, ancestors)
+        if role.name == "value" and role.key:
+            yield self.at(forms.CHOICE, node.attr, node, ancestors, role)
+
+    def _gate(self, node: ast.Name | ast.Attribute, ancestors: Ancestors) -> Iterator[Found]:
+        """``if use_remove_padding or ...: Attention.forward = some_flash_attn_forward``: the name in the test."""
+        name = last_name(node) or ""
+        if not self.vocabulary.is_of(name, "packing"):
+            return
+        branch = statement_around(ancestors)
+        if isinstance(branch, ast.If) and _is_in(branch.test, node, ancestors):
+            if any(imports.replaces_attention(self.vocabulary, each) for each in branch.body):
+                role = Role("switch", key=name, facts={"patches-attention"})
+                yield self.at(forms.UNRESOLVED, "gate", node, ancestors, role)
+
+    def constant(self, node: ast.Constant, ancestors: Ancestors) -> Iterator[Found]:
+        """A literal, and what stands inside a string."""
+        if isinstance(node.value, bool):
+            yield from self._literal(forms.BOOLEAN, str(node.value), node, ancestors)
+        elif isinstance(node.value, int) and 0 <= node.value < 10**9:
+            yield from self._literal(forms.NUMBER, str(node.value), node, ancestors)
+        elif isinstance(node.value, str) and not any(isinstance(parent, ast.JoinedStr) for parent in ancestors[-2:]):
+            yield from self._string(node, node.value, ancestors)
+
+    def _literal(self, form: str, word: str, node: ast.Constant, ancestors: Ancestors) -> Iterator[Found]:
+        """A boolean or a number under a key."""
+        found = self.at(form, word, node, ancestors)
+        if found.role.name == "value" and found.role.key:
+            self._qualify(found)
             yield found
+
+    def _string(self, node: ast.Constant, text: str, ancestors: Ancestors) -> Iterator[Found]:
+        if self.vocabulary.dtype_of(text) or self.vocabulary.attention_of(text):
+            if not self._is_getattr_name(node, ancestors):
+                found = self.at(forms.TEXT, text, node, ancestors)
+                self._qualify(found)
+                yield found
+        elif flag := _FLAG.fullmatch(text):
+            role = replace(self.roles.of(node, ancestors), name="value", key=flag[1], facts={"cli-flag"})
+            yield self.at(forms.BOOLEAN, "True", node, ancestors, role)
+        elif "=" in text or ":" in text or " " in text:
+            yield from self._override(node, ancestors, text)
+        elif text.isprintable() and text:
+            found = self.at(forms.TEXT, text, node, ancestors)
+            if found.role.name == "value" and found.role.key:
+                self._qualify(found)
+                yield found
+
+    def _qualify(self, found: Found) -> None:
+        """What only matters under a key: whether it is the default of a class, or a variable of the environment."""
+        if _is_class_default(found.ancestors):
+            found.role.facts.add("class-default")
+        setting = self.vocabulary.setting(found.role.key)
+        if setting is not None and setting.variable and (found.role.key or "").isupper():
+            found.role.facts.add("variable")
 
     def _is_getattr_name(self, node: ast.Constant, ancestors: Ancestors) -> bool:
         """The string of ``getattr(torch, "bfloat16")``: the call as a whole is the value."""
@@ -172,90 +256,141 @@ class Finder:
     def _is_getattr_torch(self, call: ast.Call, ancestors: Ancestors) -> bool:
         return dotted(call.func) == "getattr" and len(call.args) >= 2 and self.names.is_torch(call.args[0], ancestors)
 
-    def _call(self, node: ast.Call, ancestors: Ancestors) -> Iterator[Found]:
+    def call(self, node: ast.Call, ancestors: Ancestors) -> Iterator[Found]:
         """``getattr(torch, "bfloat16")`` is a dtype; with a name known at run time only, a person must look."""
+        if isinstance(node.func, ast.Attribute) and node.func.attr in self.vocabulary.calls and not self.knows_scaler:
+            role = Role("switch", key=node.func.attr, facts={"no-scaler"})
+            yield self.at(forms.CALL, node.func.attr, node, ancestors, role)
         if not self._is_getattr_torch(node, ancestors):
             return
         name = string(node.args[1])
         if name is None:
-            if _may_be_dtype(node.args[1]):
-                found = self._found("dtype", "dynamic", "torch", node, ancestors)
+            if re.search(r"(?i)dtype|precision", self.tree.text(node.args[1])):
+                found = self.at(forms.OBJECT, "dynamic", node, ancestors)
                 found.role.facts.add("dynamic")
                 yield found
-        elif (dtype := dtype_of(name)) and dtype[0] in {"bfloat16", "float16"}:
-            found = self._found("dtype", dtype[0], dtype[1], node, ancestors)
+        elif name in self.vocabulary.torch_dtypes:
+            found = self.at(forms.TEXT, name, node, ancestors)
             found.start, found.end = self.tree.start(node.args[1]), self.tree.end(node.args[1])
             found.role.facts.add("object")
             yield found
 
+    def keyword(self, node: ast.keyword, ancestors: Ancestors) -> Iterator[Found]:
+        """``use_transformer_engine=use_te``: the switch is there, its value is known at run time."""
+        setting = self.vocabulary.setting(node.arg)
+        if setting is not None and setting.unresolved and not isinstance(node.value, ast.Constant):
+            yield self.at(forms.UNRESOLVED, "", node.value, (*ancestors, node), Role("switch", key=node.arg))
+
+    def imported(self, node: ast.Import | ast.ImportFrom, ancestors: Ancestors) -> Iterator[Found]:
+        """``import triton``, ``from flash_attn.bert_padding import unpad_input`` and the like."""
+        for module, names in imports.modules_of(node):
+            if self.vocabulary.package_of(module) is None:
+                continue
+            role = Role("import", key=",".join(names) or None, facts=imports.facts_of(self.tree, self.vocabulary, ancestors))
+            if module in self.vocabulary.padding and isinstance(node, ast.ImportFrom):
+                role.facts.add("padding")
+            yield self.at(forms.MODULE, module, node, ancestors, role)
+
+    # --- settings inside strings -------------------------------------------------------------------------------
+
     def _override(self, node: ast.AST, ancestors: Ancestors, text: str) -> Iterator[Found]:
         """A Hydra override in a string: ``"a.b.dtype=bfloat16"``, or one somewhere in a longer command."""
-        match = _OVERRIDE.fullmatch(text.strip())
-        if match and (named := named_value(match[3])):
-            found = self._found(*named, node, ancestors)
+        match = _OVERRIDE.fullmatch(text.strip()) if len(text) < _MAX_OVERRIDE else None
+        if match is not None:
+            found = self.at(_form_of(match["value"]), match["value"], node, ancestors)
             found.role.facts.add("override")
             if found.role.name in {"value", "lookup", "text"}:
-                found.role.name = "value"
-                found.role.key, found.role.key_path = match[1].rpartition(".")[2].lstrip("-"), match[1].lstrip("-")
+                path = match["key"].lstrip("-")
+                found.role = replace(found.role, name="value", key=path.rpartition(".")[2], key_path=path)
             yield found
-        elif (embedded := _EMBEDDED.search(text)) and (named := named_value(embedded[1])):
-            found = self._found(*named, node, ancestors)
+            return
+        for embedded in _IN_COMMAND.finditer(text):
+            key = (embedded["key"] or embedded["option"] or "").rpartition(".")[2].replace("-", "_")
+            if key and not self.vocabulary.is_of(key, "precision", "attention"):
+                continue
+            if not self._is_value(embedded["value"]):
+                continue
+            found = self.at(forms.TEXT, embedded["value"], node, ancestors)
             if found.role.name not in {"docstring", "message", "comparison", "key"}:
                 found.role.name = "text"
                 found.role.facts.add("embedded")
                 yield found
-
-    def _f_string(self, node: ast.JoinedStr, ancestors: Ancestors) -> Iterator[Found]:
-        """An f-string that is one override as a whole: ``f"a.dtype={'bf16'}"``, ``f"{p}.dtype=bfloat16"``."""
-        text = "".join(_f_string_text(part) for part in node.values)
-        if node in ancestors or any(isinstance(parent, ast.JoinedStr) for parent in ancestors):
             return
-        yield from self._override(node, ancestors, text)
 
-    def _found(self, kind: str, value: str, spelling: str, node: ast.AST, ancestors: Ancestors) -> Found:
-        role = Climb(self.names, node, ancestors).run()
-        found = Found(kind, value, spelling, self.tree.start(node), self.tree.end(node), role, node, ancestors)
-        self._add_conditions(found)
-        return found
+    def _is_value(self, word: str) -> bool:
+        """Whether a word names a dtype or an implementation that is not quiet, and is no ordinary word."""
+        dtype = self.vocabulary.dtype_of(word)
+        value = dtype[0] if dtype else self.vocabulary.attention_of(word)
+        return value is not None and value not in self.vocabulary.quiet and word.lower() not in self.vocabulary.ordinary
 
-    def _add_conditions(self, found: Found) -> None:
+    def f_string(self, node: ast.JoinedStr, ancestors: Ancestors) -> Iterator[Found]:
+        """An f-string that is one override as a whole: ``f"a.dtype={'bf16'}"``, ``f"{p}.dtype=bfloat16"``."""
+        if any(isinstance(parent, ast.JoinedStr) for parent in ancestors[-3:]):
+            return
+        yield from self._override(node, ancestors, "".join(map(_f_string_text, node.values)))
+
+    # --- what the conditions around a place add ----------------------------------------------------------------
+
+    def take_conditions(self, found: Found, name: Name) -> None:
+        """Add to the role of a place that says ``name`` what the conditions around it ask."""
         role = found.role
-        conditions = conditions_around(found.ancestors, found.node, self.lists)
-        role.facts |= conditions.facts
+        if name.kind == "switch":
+            role.name = "switch" if role.name == "value" else role.name
+            role.key = name.key or role.key
+        around = self.conditions.around(found.ancestors, found.node)
+        role.facts |= around.all_facts()
         if self.other_device:
             role.facts.add("other-device")
-        if found.kind == "attention":
+        if name.kind == "attention":
             role.facts -= {"asks-bf16", "converter-else"}
-        known = (
-            conditions.handled & ATTENTION_NAMES if found.kind == "attention" else conditions.handled - ATTENTION_NAMES
-        )
-        asked = {"asks-flash-attention"} if found.kind == "attention" else {"asks-bf16", "converter-else"}
-        if known and role.allowed is None and role.facts & asked:
-            role.allowed = tuple(sorted(known))
-        if "parameter-default" in role.facts and isinstance(found.node, ast.Constant) and role.allowed is None:
-            role.allowed = names_known_to(found.ancestors[-2], role.key, self.lists)
-        if any(map(_promises_bf16, found.ancestors)) or _NAMED_BF16.search(PurePosixPath(self.source.path).stem):
+        if self._promised:
             role.facts.add("promised")
-        if _is_operand_of_bf16_kernel(found):
+        if self._is_operand_of_bf16_kernel(found):
             role.facts.add("bf16-operand")
-        if role.name == "value" and self._is_in_its_own_entry(found):
+        self._take_allowed(found, name, around.all_handled())
+        if role.name == "value" and self._is_in_its_own_entry(found, name.value):
             role.name = "lookup"
             role.facts.add("in-call")
         if role.name in {"comparison", "allowed-values"} and role.test is not None:
             self._add_check(found, role.test)
         elif role.name == "allowed-values" and role.container is not None:
-            role.allowed = tuple(sorted(values_in(role.container, self.lists)))
+            role.allowed = tuple(sorted(self.conditions.values_in(role.container)))
             role.facts.add("check")
+
+    def _take_allowed(self, found: Found, name: Name, handled: frozenset[str]) -> None:
+        """What a converter or a function takes, for a place in it."""
+        role, implementations = found.role, self.vocabulary.canonical_attention
+        is_attention = name.kind == "attention"
+        known = handled & implementations if is_attention else handled - implementations
+        asked = {"asks-flash-attention"} if is_attention else {"asks-bf16", "converter-else"}
+        if known and role.allowed is None and role.facts & asked:
+            role.allowed = tuple(sorted(known))
+        if "parameter-default" in role.facts and isinstance(found.node, ast.Constant) and role.allowed is None:
+            function = next((node for node in reversed(found.ancestors) if isinstance(node, FUNCTIONS)), None)
+            role.allowed = self.conditions.names_known_to(function, role.key) if function is not None else None
         if len(known) > 1:
             role.facts.add("dispatch")
 
-    def _is_in_its_own_entry(self, found: Found) -> bool:
+    def _is_operand_of_bf16_kernel(self, found: Found) -> bool:
+        """Whether a call around the value, in the same statement, is one whose name says bfloat16."""
+        for node in reversed(found.ancestors):
+            if isinstance(node, ast.stmt):
+                return False
+            if isinstance(node, ast.Call) and node is not found.node:
+                name = (dotted(node.func) or "").rpartition(".")[2]
+                named = self.vocabulary.named_in(name, "bfloat16") and name not in self.vocabulary.methods
+                if named or name in self.vocabulary.bf16_operators:
+                    return True
+        return False
+
+    def _is_in_its_own_entry(self, found: Found, value: str) -> bool:
         """``{torch.bfloat16: Buffer(n, torch.bfloat16)}``: a table entry that is made for its own key."""
         chain = [*found.ancestors, found.node]
         for node, child in pairwise(chain):
-            if isinstance(node, ast.Dict) and child in node.values:
-                key = node.keys[node.values.index(child)]
-                if key is not None and values_in(key, self.lists) == {found.value}:
+            at = self.tree.place_of(child, node.values) if isinstance(node, ast.Dict) else None
+            if at is not None and isinstance(node, ast.Dict):
+                key = node.keys[at]
+                if key is not None and self.conditions.values_in(key) == {value}:
                     return True
         return False
 
@@ -266,7 +401,7 @@ class Finder:
         accepts = isinstance(test.ops[0], (ast.Eq, ast.Is, ast.In))
         enforced = isinstance(parent, ast.Assert) if accepts else _raises(parent)
         if role.name == "allowed-values" and role.container is not None:
-            role.allowed = tuple(sorted(values_in(role.container, self.lists)))
+            role.allowed = tuple(sorted(self.conditions.values_in(role.container)))
             role.key = last_name(test.left)
             if enforced:
                 role.facts.add("check")
@@ -275,22 +410,25 @@ class Finder:
             role.key = last_name(test.left)
 
 
-_KERNELS = (
-    kernels.imports,
-    kernels.compiled,
-    kernels.patched_attention,
-    kernels.backward,
-    kernels.enum_backend,
-    kernels.variable_switch,
-)
+_Look = Callable[[Finder, ast.AST, Ancestors], Iterator[Found]]
+
+_LOOKS: dict[type[ast.AST], _Look] = {
+    ast.Attribute: Finder.attribute,  # type: ignore[dict-item]
+    ast.Name: Finder.name,  # type: ignore[dict-item]
+    ast.Constant: Finder.constant,  # type: ignore[dict-item]
+    ast.JoinedStr: Finder.f_string,  # type: ignore[dict-item]
+    ast.Call: Finder.call,  # type: ignore[dict-item]
+    ast.keyword: Finder.keyword,  # type: ignore[dict-item]
+    ast.Import: Finder.imported,  # type: ignore[dict-item]
+    ast.ImportFrom: Finder.imported,  # type: ignore[dict-item]
+}
 
 
-def named_value(word: str) -> tuple[str, str, str] | None:
-    """Kind, value and spelling of a name of interest."""
-    if (attention := attention_of(word)) in FLASH_ATTENTION:
-        return "attention", attention, "name"
-    dtype = dtype_of(word)
-    return ("dtype", *dtype) if dtype and dtype[0] in {"bfloat16", "float16"} else None
+def _form_of(word: str) -> str:
+    """The form of a value in an override."""
+    if word.lower() in {"true", "false"}:
+        return forms.BOOLEAN
+    return forms.NUMBER if word.isdigit() else forms.TEXT
 
 
 def _reinterprets(found: Found) -> bool:
@@ -303,20 +441,11 @@ def _reinterprets(found: Found) -> bool:
     return attribute.attr == "view" and any(re.search(r"\.u?int\d+$", dotted(each) or "") for each in view.args)
 
 
-def _promises_bf16(node: ast.AST) -> bool:
-    """Whether a function says by its name that it makes bfloat16."""
-    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and _NAMED_BF16.search(node.name) is not None
-
-
-def _is_operand_of_bf16_kernel(found: Found) -> bool:
-    """Whether a call around the value, in the same statement, is one whose name says bfloat16."""
-    for node in reversed(found.ancestors):
-        if isinstance(node, ast.stmt):
-            return False
-        if isinstance(node, ast.Call) and node is not found.node:
-            name = (dotted(node.func) or "").rpartition(".")[2]
-            if name in _BF16_KERNELS or (_NAMED_BF16.search(name) and name not in METHODS):
-                return True
+def _is_class_default(ancestors: Ancestors) -> bool:
+    """``name: type = value`` right in a class, or inside a ``field(default=value)`` there."""
+    for at, parent in enumerate(ancestors):
+        if isinstance(parent, ast.AnnAssign):
+            return at > 0 and isinstance(ancestors[at - 1], ast.ClassDef)
     return False
 
 
@@ -332,9 +461,8 @@ def _is_called(node: ast.AST, ancestors: Ancestors) -> bool:
     return bool(ancestors) and isinstance(ancestors[-1], ast.Call) and ancestors[-1].func is node
 
 
-def _may_be_dtype(node: ast.AST) -> bool:
-    """Whether the run-time name of ``getattr(torch, name)`` is likely to be a dtype's."""
-    return re.search(r"(?i)dtype|precision", ast.unparse(node)) is not None
+def _is_in(test: ast.AST, node: ast.AST, ancestors: Ancestors) -> bool:
+    return test is node or any(each is test for each in ancestors)
 
 
 def statement_around(ancestors: Ancestors) -> ast.AST | None:

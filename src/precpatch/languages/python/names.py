@@ -8,18 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from precpatch.languages.python.tree import FUNCTIONS, Ancestors, Tree
+from precpatch.vocabulary import Vocabulary
+from precpatch.vocabulary.needles import Needles
 
-_IMPORT = re.compile(r"\bimport\b")
-
-DTYPE_ATTRIBUTES = {
-    "bfloat16": "bfloat16",
-    "float16": "float16",
-    "half": "float16",
-    "float32": "float32",
-    "float": "float32",
-}
-"""Attributes of the torch module that are dtypes of interest -> canonical name."""
-
+_IMPORT = Needles((b"import",))
 
 @dataclass(frozen=True)
 class ImportedDtype:
@@ -34,13 +26,15 @@ class ImportedDtype:
 class Names:
     """The names of one file, looked up from a place in its tree."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, vocabulary: Vocabulary) -> None:
         self._tree = tree
+        self._vocabulary = vocabulary
+        self._taken: dict[str, bool] = {}
         self._bound: dict[int, frozenset[str]] = {}
         self.torch: set[str] = set()
         self.functions: dict[str, str] = {}
         self.dtypes: dict[str, ImportedDtype] = {}
-        for node, _ in tree.walk(tree.source.lines_with(_IMPORT)):
+        for node, _ in tree.walk(tree.lines_with(_IMPORT)):
             if isinstance(node, ast.Import):
                 self._import(node)
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -56,8 +50,9 @@ class Names:
     def _import_from(self, node: ast.ImportFrom) -> None:
         for alias in node.names:
             local = alias.asname or alias.name
-            if node.module == "torch" and alias.name in DTYPE_ATTRIBUTES:
-                self.dtypes[local] = ImportedDtype(node, alias, local, DTYPE_ATTRIBUTES[alias.name])
+            value = self._vocabulary.torch_dtypes.get(alias.name) if node.module == "torch" else None
+            if value is not None:
+                self.dtypes[local] = ImportedDtype(node, alias, local, value)
             else:
                 self.functions[local] = f"{node.module}.{alias.name}"
 
@@ -96,12 +91,12 @@ class Names:
 
     def is_taken(self, name: str) -> bool:
         """Whether the file binds ``name`` to something that is not torch's dtype of that name."""
-        if name in self.dtypes:
-            return False
-        return (
-            name in self.functions
-            or re.search(rf"(?<![\w.]){name}\s*(?:=(?!=)|:|,|\bin\b)", self._tree.source.text) is not None
-        )
+        if name not in self._taken:
+            binds = rf"(?<![\w.]){re.escape(name)}\s*(?:=(?!=)|:|,|\bin\b)"
+            self._taken[name] = name not in self.dtypes and (
+                name in self.functions or re.search(binds, self._tree.source.text) is not None
+            )
+        return self._taken[name]
 
     def full_name(self, name: str | None) -> str | None:
         """A dotted name with its first part replaced by what it was imported from."""

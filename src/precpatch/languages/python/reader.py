@@ -1,4 +1,4 @@
-"""The Python reader: bytes -> Mentions with roles, and the edits that rewrite them.
+"""The Python reader: bytes -> a reading, which tells its mentions with roles and makes the edits that rewrite them.
 
 Facts that a mention can carry, besides those of ``conditions``:
     ``other-device``: the file or the branch is for an NPU or another device that is not CUDA.
@@ -14,6 +14,10 @@ Facts that a mention can carry, besides those of ``conditions``:
     ``demands``: the check fails for every other value. ``check``: the allowed values are enforced.
     ``cast-guard``: ``if x.dtype != torch.bfloat16`` right around a cast of x to it.
     ``cli-flag``: a string such as "--bf16". ``dynamic``: ``getattr(torch, name)`` with a name known at run time only.
+    ``guarded``: an import that may fail; ``lazy``: inside a function; ``padding``: of the part of flash_attn that is
+        pure PyTorch. ``gated``: torch.compile behind a switch of its own. ``patches-attention``: a test under which the
+        forward of an attention layer is replaced. ``no-scaler``: a backward pass in a file that knows no gradient
+        scaler. ``class-default``: the default of a field of a class. ``variable``: of the environment.
 """
 
 from __future__ import annotations
@@ -21,42 +25,35 @@ from __future__ import annotations
 import ast
 import re
 import tokenize
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
 from io import BytesIO
 
-from precpatch.languages.base import ReadError
+from precpatch.languages import spell
+from precpatch.languages.base import SiteReading
 from precpatch.languages.mention import Mention, place
-from precpatch.languages.python import branches, edit, switches
+from precpatch.languages.python import branches, spans, structure
+from precpatch.languages.python.comments import leftover_words
 from precpatch.languages.python.find import Finder, Found
-from precpatch.languages.python.links import Pairs, link, uses_of
+from precpatch.languages.python.links import Links
 from precpatch.languages.python.names import ImportedDtype
-from precpatch.languages.python.tree import Tree, scope_of
-from precpatch.languages.python.words import leftover_words
-from precpatch.languages.source import SourceFile
-from precpatch.languages.values import FLASH_VARIANT, attention_of, dtype_of, spell_dtype
+from precpatch.languages.python.tree import Tree
+from precpatch.languages.site import BOOLEAN, Site
+from precpatch.languages.source import ReadError, SourceFile
+from precpatch.languages.tell import Teller
 from precpatch.patch.edits import Edit
+from precpatch.vocabulary import Vocabulary
 
-_NEEDLES = (
-    *(b"bf16", b"BF16", b"Bf16", b"float16", b"Float16", b"FLOAT16", b"fp16", b"FP16"),
-    *(b"lash_att", b"LASH_ATT", b"kernels-community", b"getattr(torch", b"getattr(th"),
-    *(b"import triton", b"from triton", b"transformer_engine", b"torch.compile", b"torch_compile", b"enable_compile"),
-    *(b"remove_padding", b"AttnBackend", b"attn_type", b"moe_implementation", b"enforce_eager", b"tf32", b".backward("),
-    *(b'dtype="auto"', b"dtype='auto'", b"mixed_precision=", b"VERL_DISABLE_FLASH_ATTN_CE", b"use_liger"),
-    *(
-        b"impl_backend",
-        b"liger_kernel",
-        b"microbatch_padding",
-        b"logprob_backend",
-        b"'fa2",
-        b'"fa2',
-        b"packing",
-        b"padding_free",
-        b"ulysses",
-    ),
-)
+_WORD = re.compile(r"(?:torch\.)?[A-Za-z]*\d+(?:-[a-z]+)?|[A-Za-z][\w/.:@-]*")
+
+
+_MOST_TO_EXTEND = 10_000
+"""A list of allowed values of more characters than this is a table that a program wrote."""
 
 
 class PythonLanguage:
-    """Reads and rewrites Python files; see ``languages.base.Language``."""
+    """Reads Python files; see ``languages.base.Language``."""
 
     name = "python"
     suffixes: tuple[str, ...] = (".py",)
@@ -72,147 +69,170 @@ class PythonLanguage:
         try:
             encoding, _ = tokenize.detect_encoding(BytesIO(data).readline)
             bom = 3 if encoding == "utf-8-sig" else 0
-            source = SourceFile(path, data, "utf-8" if bom else encoding, bom)
-            source.text.encode(source.encoding)
+            return SourceFile(path, data, "utf-8" if bom else encoding, bom).checked()
         except UnicodeError as error:
             at = getattr(error, "start", 0)
             raise ReadError(f"not {encoding} text at byte {at}, and no coding comment, so left alone") from None
         except (SyntaxError, LookupError) as error:
             raise ReadError(f"{error}, so left alone") from None
-        return source
 
-    def mentions(self, data: bytes) -> bool:
-        """Whether a word of interest stands in the bytes."""
-        return any(needle in data for needle in _NEEDLES)
+    def hides(self, data: bytes) -> bool:
+        """Whether a word can stand in the text without standing in the bytes: never, in source that a person reads."""
+        return False
 
-    def read(self, source: SourceFile, text: bool = False) -> list[Mention]:
-        """Every mention; with ``text`` also the words in comments, docstrings and names."""
-        finder = Finder(source)
-        pairs = [(_mention(source, found), found) for found in finder.find()]
-        mentions = [*link(finder, pairs), *_imports(finder, pairs)]
-        if text:
-            mentions += leftover_words(finder, mentions)
+    def read(self, source: SourceFile, vocabulary: Vocabulary, text: bool = False) -> PythonReading:
+        """Parse the file and find what it says; with ``text`` also the words in comments, docstrings and names.
+
+        Raises:
+            ReadError: it does not parse.
+        """
+        return PythonReading(source, vocabulary, text)
+
+
+class PythonReading(SiteReading):
+    """One Python file that was read."""
+
+    def __init__(self, source: SourceFile, vocabulary: Vocabulary, text: bool = False) -> None:
+        super().__init__(source, vocabulary, Teller(source, vocabulary, PythonLanguage.name))
+        self.finder = Finder(source, vocabulary)
+        self._text = text
+        self._found: dict[tuple[int, str], Found] = {}
+        self._extended: dict[tuple[int, str], str] = {}
+
+    @cached_property
+    def mentions(self) -> Sequence[Mention]:
+        """Every mention, in order of position."""
+        links = Links(self.finder, self._pairs())
+        mentions = [*links.linked(), *self._imports(links)]
+        if self._text:
+            mentions += leftover_words(self.finder, mentions)
         return sorted(mentions, key=lambda mention: (mention.start, mention.end))
 
-    def rewrite(self, source: SourceFile, mention: Mention, value: str) -> tuple[Edit, ...]:
-        """The edit that makes the mention say ``value`` in its own spelling.
+    def _pairs(self) -> Iterator[tuple[Mention, Found]]:
+        """The places that say something, with what the conditions around them add."""
+        for found in self.finder.find():
+            name = self.teller.name(self.finder.site(found))
+            if name is None:
+                continue
+            self.finder.take_conditions(found, name)
+            site = replace(self.finder.site(found), scope=found.scope)
+            mention = self.teller.mention(site, name)
+            key = mention.start, mention.kind
+            if key not in self._told:
+                self._told[key], self._found[key] = (mention, site), found
+                yield mention, found
+
+    def _imports(self, links: Links) -> Iterator[Mention]:
+        """``from torch import bfloat16 [as bf]``: one mention an import, tied to the uses of the name."""
+        for imported in self.finder.names.dtypes.values():
+            if imported.value == "bfloat16":
+                yield self._import(imported, links.uses_of(imported))
+
+    def _import(self, imported: ImportedDtype, uses: tuple[int, ...]) -> Mention:
+        finder = self.finder
+        facts = {"aliased"} if imported.alias.asname else set()
+        if finder.other_device:
+            facts.add("other-device")
+        facts |= {f"taken-{name}" for name in ("float32", "float16") if finder.names.is_taken(name)}
+        return Mention(
+            language=PythonLanguage.name,
+            kind="dtype",
+            value=imported.value,
+            spelling="torch",
+            role="import",
+            key=imported.local,
+            facts=frozenset(facts),
+            follows=uses,
+            **place(self.source, finder.tree.start(imported.alias), finder.tree.end(imported.alias)),
+        )
+
+    # --- edits -------------------------------------------------------------------------------------------------
+
+    def rewrite(self, mention: Mention, value: str) -> tuple[Edit, ...]:
+        """The edits that make the mention say ``value`` in its own spelling.
 
         Raises:
             ValueError: the value does not stand in one piece (a word split over two string literals).
         """
         if f"taken-{value}" in mention.facts:
             return ()
-        if mention.kind == "switch" and value in {"float32", "float16"}:
-            return switches.edits(source, mention, value)
-        return (_edit(source, mention.start, mention.end, _rewritten(mention, value)),)
+        if mention.role == "import" and mention.kind == "dtype":
+            return (self._replace(mention, _imported(mention, value)),)
+        return super().rewrite(mention, value)
 
-    def extend(self, source: SourceFile, mention: Mention, value: str) -> tuple[Edit, ...]:
+    def _replace(self, mention: Mention, new: str) -> Edit:
+        old = self.source.data[mention.start : mention.end]
+        return Edit(self.source.path, mention.start, old, new.encode(self.source.encoding))
+
+    def written(self, site: Site, mention: Mention, value: str) -> str | None:
+        """The source text of a mention that says ``value``."""
+        text = mention.text
+        if mention.kind == "import" or "cli-flag" in mention.facts:
+            return None
+        if mention.spelling == "torch":
+            return spans.replace_name(text, self.vocabulary.spell(value, "torch"))
+        if mention.spelling == "method":
+            old = self.vocabulary.spell(mention.value, "method")
+            return spans.replace_method(text, old, self.vocabulary.spell(value, "method"))
+        if site.form == BOOLEAN and text in ("True", "False"):
+            return spell.boolean(text, value)
+        word = self._word_in(site, text)
+        return spans.replace_in_string(text, word, spell.word(self.vocabulary, mention, word, value))
+
+    def turned(self, site: Site, value: str) -> tuple[Edit, ...] | None:
+        """The edit that gives a switch the value "true" or "false", also where it stands in an override."""
+        text = self.source.text[site.start : site.end]
+        if text in ("True", "False"):
+            return super().turned(site, value)
+        new = spell.boolean(site.word, value) if "cli-flag" not in site.facts else None
+        if new is None:
+            return None
+        return (self.edit(site.start, site.end, spans.replace_in_string(text, site.word, new)),)
+
+    def _word_in(self, site: Site, text: str) -> str:
+        """The word in a string that says what the site says, as it is written there."""
+        if spans.word_pattern(site.word).search(text):
+            return site.word
+        wanted = self._says(site.word)
+        return next((word for word in reversed(_WORD.findall(text)) if self._says(word) == wanted), site.word)
+
+    def _says(self, word: str) -> object:
+        return self.vocabulary.dtype_of(word) or self.vocabulary.attention_of(word)
+
+    def extend(self, mention: Mention, value: str) -> tuple[Edit, ...]:
         """Add ``value`` to the literal list, tuple or set that the mention stands in, or a branch to its converter."""
+        found = self._found.get((mention.start, mention.kind))
+        site = self.site_of(mention)
+        if found is None or site is None:
+            return ()
         if mention.role == "value":
-            return branches.edits(source, mention, value)
-        tree = Tree(source)
-        for node, _ in tree.walk(frozenset({mention.line})):
-            if not isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-                continue
-            inside = [child for child in node.elts if source.offset(tree.start(child)) == mention.start]
-            if inside:
-                start, end = _outer(tree, node)
-                text = source.text[start:end]
-                new = edit.extend_container(text, mention.text, _rewritten(mention, value))
-                return (_edit(source, source.offset(start), source.offset(end), new),)
-        return ()
+            added = branches.added(self.vocabulary, self.finder.tree, found.node, found.ancestors, value)
+            return () if added is None else (self.edit(*added),)
+        container = found.ancestors[-1]
+        if not isinstance(container, (ast.List, ast.Tuple, ast.Set)):
+            return ()
+        new = self.written(site, mention, value)
+        if new is None:
+            return ()
+        start, end = self.finder.tree.start(container), self.finder.tree.end(container)
+        if end - start > _MOST_TO_EXTEND:
+            return ()
+        key = start, new
+        if key not in self._extended:
+            self._extended[key] = structure.extend_container(self.source.text[start:end], new)
+        return (self.edit(start, end, self._extended[key]),)
 
-    def check(self, before: SourceFile, data: bytes) -> str | None:
+    def check(self, data: bytes) -> str | None:
         """Parse the changed file again."""
         try:
-            Tree(self.open(before.path, data))
+            Tree(PythonLanguage().open(self.source.path, data))
         except ReadError as error:
             return str(error)
         return None
 
 
-def _outer(tree: Tree, node: ast.AST) -> tuple[int, int]:
-    """The span of a container; a tuple's with its brackets where it has some."""
-    return tree.start(node), tree.end(node)
-
-
-def _edit(source: SourceFile, start: int, end: int, new: str) -> Edit:
-    return Edit(source.path, start, source.data[start:end], new.encode(source.encoding))
-
-
-def _rewritten(mention: Mention, value: str) -> str:
-    """The source text of a mention that says ``value``."""
+def _imported(mention: Mention, value: str) -> str:
+    """The alias of an import that brings ``value``, beside the old one where some of its uses stay."""
     if "mixed-import" in mention.facts:
         return f"{mention.text}, {value}"
-    if mention.kind == "import":
-        return edit.replace_module(mention.text, value)
-    if mention.role == "import":
-        old = mention.text.split()[0]
-        return edit.replace_import(mention.text, old, value)
-    if mention.spelling == "torch":
-        return edit.replace_name(mention.text, value)
-    if mention.spelling == "method":
-        return edit.replace_method(mention.text, spell_dtype(value, "method"))
-    if mention.kind == "switch" and mention.text in {"True", "False"}:
-        return edit.replace_literal(mention.text, value.capitalize())
-    word = _word_in(mention)
-    new = spell_dtype(value, mention.spelling, word) if mention.kind == "dtype" else value
-    return edit.replace_in_string(mention.text, word, new)
-
-
-def _word_in(mention: Mention) -> str:
-    """The word in the mention's string that names its value, as it is written there."""
-    if mention.kind == "attention":
-        names = re.findall(rf"{FLASH_VARIANT}|flash_attention_[234]", mention.text, re.IGNORECASE)
-        return next((name for name in reversed(names) if attention_of(name) == mention.value), mention.value)
-    if mention.kind != "dtype":
-        return mention.value
-    found = re.findall(r"(?:torch\.)?[A-Za-z]*\d+(?:-[a-z]+)?", mention.text)
-    return next(
-        (word for word in reversed(found) if dtype_of(word) == (mention.value, mention.spelling)), mention.value
-    )
-
-
-def _mention(source: SourceFile, found: Found) -> Mention:
-    role = found.role
-    return Mention(
-        language="python",
-        kind=found.kind,
-        value=found.value,
-        spelling=found.spelling,
-        role=role.name,
-        key=role.key,
-        key_path=role.key_path,
-        callee=role.callee,
-        scope=scope_of(found.ancestors),
-        facts=frozenset(role.facts),
-        allowed=role.allowed,
-        **place(source, found.start, found.end),
-    )
-
-
-def _imports(finder: Finder, pairs: Pairs) -> list[Mention]:
-    """``from torch import bfloat16 [as bf]``: one mention an import, tied to the uses of the name."""
-    return [
-        _import(finder, imported, uses_of(imported, pairs))
-        for imported in finder.names.dtypes.values()
-        if imported.value == "bfloat16"
-    ]
-
-
-def _import(finder: Finder, imported: ImportedDtype, uses: tuple[int, ...]) -> Mention:
-    facts = {"aliased"} if imported.alias.asname else set()
-    if finder.other_device:
-        facts.add("other-device")
-    facts |= {f"taken-{name}" for name in ("float32", "float16") if finder.names.is_taken(name)}
-    return Mention(
-        language="python",
-        kind="dtype",
-        value=imported.value,
-        spelling="torch",
-        role="import",
-        key=imported.local,
-        facts=frozenset(facts),
-        follows=uses,
-        **place(finder.source, finder.tree.start(imported.alias), finder.tree.end(imported.alias)),
-    )
+    return structure.replace_import(mention.text, mention.text.split()[0], value)

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from precpatch.languages.python.names import Names
-from precpatch.languages.python.tree import Ancestors, dotted, last_name, string
-from precpatch.languages.values import ATTENTION_NAMES, attention_of, dtype_of
+from precpatch.languages.python.tree import Ancestors, Tree, dotted, last_name, string
+from precpatch.languages.site import TEXT
+from precpatch.vocabulary import Vocabulary
+from precpatch.vocabulary.words import ATTENTION
 
 _MESSAGE_CALLS = re.compile(
     r"(?:.*\.)?(?:print|pprint|warn|warning|debug|info|error|critical|exception|log|rank_zero_\w+|log_\w+|"
@@ -36,7 +38,9 @@ _ASKS_BY_NAME = re.compile(r"_*(?:check|assert|validate|verify|require)_(?!\w*(?
 _LOOKUP_CALLS = frozenset({"finfo", "iinfo", "isinstance", "issubclass", "itemsize", "hasattr", "is_bf16", "is_fp16"})
 _OPTION_CALLS = frozenset({"add_argument", "Option", "Argument", "option", "argument", "add_option"})
 _FIELD_CALLS = frozenset({"field", "Field", "ib", "attrib", "Factory"})
-_NAMED_BF16 = re.compile(r"(?i)(?:^|_)(?:bf16|bfloat16|fp16|float16|half)(?:_|$)")
+_MOST_ARGUMENTS = 50
+"""A call of more arguments than this gives no dtype a name, and declares no option."""
+
 _ENUM_BASES = re.compile(r"(?:\w+\.)?(?:Int|Str|Flag|Int)?(?:Enum|Flag)\w*")
 
 
@@ -66,11 +70,36 @@ class Role:
     allowed: tuple[str, ...] | None = None
 
 
+class Roles:
+    """The roles of the values of one file; what is true of a whole dict is found out once."""
+
+    def __init__(self, tree: Tree, names: Names, vocabulary: Vocabulary) -> None:
+        self.tree = tree
+        self.names = names
+        self.vocabulary = vocabulary
+        self._tables: dict[int, bool] = {}
+
+    def of(self, node: ast.AST, ancestors: Ancestors) -> Role:
+        """What a value does."""
+        return Climb(self, node, ancestors).run()
+
+    def maps_implementations(self, table: ast.Dict) -> bool:
+        """Whether every value of a dict is the name of an attention implementation."""
+        if id(table) not in self._tables:
+            known = self.vocabulary.attention
+            values = [string(value) for value in table.values]
+            self._tables[id(table)] = len(values) > 1 and all(value in known for value in values)
+        return self._tables[id(table)]
+
+
 class Climb:
     """One climb from a value to its role."""
 
-    def __init__(self, names: Names, node: ast.AST, ancestors: Ancestors) -> None:
-        self.names = names
+    def __init__(self, roles: Roles, node: ast.AST, ancestors: Ancestors) -> None:
+        self.roles = roles
+        self.tree = roles.tree
+        self.names = roles.names
+        self.vocabulary = roles.vocabulary
         self.node = node
         self.ancestors = ancestors
         self.role = Role("text")
@@ -113,7 +142,7 @@ class Climb:
     def container(self, parent: ast.AST, child: ast.AST) -> bool:
         """A list, tuple or set: remember it, and take ``["--dtype", "bfloat16"]`` and ``a, b = v, w`` apart."""
         elements: list[ast.expr] = parent.elts  # type: ignore[attr-defined]
-        position = elements.index(child)  # type: ignore[arg-type]
+        position = self.tree.place_of(child, elements) or 0
         option = string(elements[position - 1]) if position else None
         if option and option.startswith("--") and "=" not in option:
             self.role.facts.add("argv")
@@ -135,14 +164,14 @@ class Climb:
 
     def dictionary(self, parent: ast.Dict, child: ast.AST) -> bool:
         """A key names something; a value is a setting where its key is a plain name, else part of a table."""
-        if child in parent.keys:
+        position = self.tree.place_of(child, parent.values)
+        if position is None:
             return self.end("key")
-        key_node = parent.keys[parent.values.index(child)]  # type: ignore[arg-type]
-        key = string(key_node)
+        key = string(parent.keys[position])
         self.role.siblings = parent
         if key in _TEXT_ARGUMENTS:
             return self.end("message")
-        if attention_of(string(self.node) or "") and (whole := self._attention_of_parts(parent)):
+        if self.vocabulary.attention_of(string(self.node) or "") and (whole := self._attention_of_parts(parent)):
             return self.end("value", whole)
         if self.role.container is not None or key is None or self._is_table(parent, key):
             self.role.facts.add("table")
@@ -154,18 +183,31 @@ class Climb:
         """``attn_implementation={"text_config": v, "vision_config": w}``: one implementation for each part."""
         above = self.ancestors[self._at - 1] if self._at else None
         name = above.arg if isinstance(above, ast.keyword) else None
-        return name if name and name.endswith("attn_implementation") else None
+        setting = self.vocabulary.setting(name)
+        return name if setting is not None and ATTENTION in setting.takes else None
 
     def _is_table(self, parent: ast.Dict, key: str) -> bool:
         """Whether a dict maps names of dtypes or implementations to others, rather than settings to values."""
         if isinstance(self.node, ast.Constant) and isinstance(self.node.value, bool):
             return False
-        if dtype_of(key) or _NAMED_BF16.search(key):
+        if self._is_setting(key):
+            return False
+        if self.vocabulary.dtype_of(key) or self._names_half(key):
             return True
-        if attention_of(key) or key.startswith(("flash", "sdpa", "xformers")):
+        if self.vocabulary.begins_with_attention(key):
             return True
-        values = [string(value) for value in parent.values]
-        return len(values) > 1 and all(value in ATTENTION_NAMES for value in values)
+        return self.roles.maps_implementations(parent)
+
+    def _is_setting(self, key: str) -> bool:
+        """Whether the text that is looked at says something of the setting ``key``."""
+        setting, text = self.vocabulary.setting(key), string(self.node)
+        if setting is None or text is None:
+            return False
+        return setting.tells(TEXT, text) or (setting.variable and key.isupper())
+
+    def _names_half(self, identifier: str) -> bool:
+        """Whether an identifier has the name of a dtype of two bytes in it."""
+        return self.vocabulary.named_in(identifier, "bfloat16", "float16")
 
     def dict_comprehension(self, parent: ast.AST, child: ast.AST) -> bool:
         """A comprehension builds a table."""
@@ -226,7 +268,8 @@ class Climb:
         return self.end("lookup")
 
     def _positional(self, call: ast.Call, child: ast.AST, function: str, short: str) -> bool:
-        position = call.args.index(child) if child in call.args else -1
+        position = self.tree.place_of(child, call.args)
+        position = -1 if position is None else position
         key = _key_before(call, position)
         if self.role.container is not None:
             self.role.facts.add("in-call")
@@ -241,7 +284,7 @@ class Climb:
             return self.end("key")
         if _REGISTERS.fullmatch(short):
             return self.end("key" if isinstance(self.node, ast.Constant) else "lookup")
-        if _ASKS.fullmatch(short) or (attention_of(string(self.node) or "") and _ASKS_BY_NAME.fullmatch(short)):
+        if _ASKS.fullmatch(short) or (self.vocabulary.attention_of(string(self.node) or "") and _ASKS_BY_NAME.fullmatch(short)):
             return self.end("comparison")
         if short in {"getattr", "setattr", "hasattr"} and position == 1:
             return self.end("key")
@@ -260,12 +303,12 @@ class Climb:
 
     def _is_named_beside(self, call: ast.Call, key: str | None) -> bool:
         """``register("bf16", torch.bfloat16)``: the call gives the dtype a name, and that name must stay true."""
-        if isinstance(self.node, ast.Constant):
+        if isinstance(self.node, ast.Constant) or len(call.args) + len(call.keywords) > _MOST_ARGUMENTS:
             return False
         names = [string(argument) for argument in call.args]
         names += [string(word.value) for word in call.keywords if word.arg in _NAMING_ARGUMENTS]
         names += [key, *(word.arg for word in call.keywords if word.value is self.node)]
-        return any(name and (found := dtype_of(name)) and found[0] == "bfloat16" for name in names)
+        return any(name and (found := self.vocabulary.dtype_of(name)) and found[0] == "bfloat16" for name in names)
 
     def _autocast(self, call: ast.Call, key: str) -> bool:
         self.role.siblings = call
@@ -321,7 +364,7 @@ class Climb:
             return self.end("annotation")
         if child is parent.target:
             return self.end("key")
-        self.role.allowed = _literal_values(parent.annotation)
+        self.role.allowed = self._literal_values(parent.annotation)
         return self._assigned(parent.target)
 
     def augmented_assign(self, parent: ast.AugAssign, child: ast.AST) -> bool:
@@ -337,7 +380,8 @@ class Climb:
         if (
             self.role.key is None
             and not isinstance(getattr(self.node, "value", None), bool)
-            and _NAMED_BF16.search(name)
+            and self._names_half(name)
+            and not self._is_setting(name)
         ):
             self.role.facts.add("alias")
             return self.end("lookup", name)
@@ -361,15 +405,33 @@ class Climb:
 
     def arguments(self, parent: ast.arguments, child: ast.AST) -> bool:
         """``def f(x=v)``: the default of a parameter."""
-        positional = [*parent.posonlyargs, *parent.args]
-        pairs = list(zip(positional[len(positional) - len(parent.defaults) :], parent.defaults, strict=True))
-        pairs += [(arg, default) for arg, default in zip(parent.kwonlyargs, parent.kw_defaults, strict=True) if default]
-        for argument, default in pairs:
-            if default is child:
-                self.role.facts.add("parameter-default")
-                self.role.allowed = _literal_values(argument.annotation)
-                return self.end("value", argument.arg)
-        return False
+        argument = self._argument_of(parent, child)
+        if argument is None:
+            return False
+        self.role.facts.add("parameter-default")
+        self.role.allowed = self._literal_values(argument.annotation)
+        return self.end("value", argument.arg)
+
+    def _argument_of(self, parent: ast.arguments, default: ast.AST) -> ast.arg | None:
+        """The parameter that a default is for."""
+        at = self.tree.place_of(default, parent.kw_defaults)
+        if at is not None:
+            return parent.kwonlyargs[at]
+        at = self.tree.place_of(default, parent.defaults)
+        if at is None:
+            return None
+        at += len(parent.posonlyargs) + len(parent.args) - len(parent.defaults)
+        named = at - len(parent.posonlyargs)
+        return parent.args[named] if named >= 0 else parent.posonlyargs[at]
+
+    def _literal_values(self, annotation: ast.AST | None) -> tuple[str, ...] | None:
+        """Canonical values of a ``Literal[...]`` in an annotation, if there is one."""
+        for node in ast.walk(annotation) if annotation is not None else ():
+            if isinstance(node, ast.Subscript) and (dotted(node.value) or "").rpartition(".")[2] == "Literal":
+                texts = [text for part in ast.walk(node.slice) if (text := string(part))]
+                found = [dtype for text in texts if (dtype := self.vocabulary.dtype_of(text))]
+                return tuple(value for value, _ in found) or tuple(texts) or None
+        return None
 
     def annotation(self, parent: ast.arg, child: ast.AST) -> bool:
         """``def f(x: v)``."""
@@ -457,7 +519,7 @@ def _is_enum(node: ast.ClassDef) -> bool:
 
 def _option_key(call: ast.Call) -> str | None:
     """``--dtype`` of ``add_argument("-d", "--dtype", ...)``."""
-    options = [text for text in map(string, call.args) if text and text.startswith("-")]
+    options = [text for text in map(string, call.args[:_MOST_ARGUMENTS]) if text and text.startswith("-")]
     long_ones = [option for option in options if option.startswith("--")]
     return next(iter(long_ones or options), None)
 
@@ -468,17 +530,4 @@ def _key_before(call: ast.Call, position: int) -> str | None:
         text = string(call.args[position - 1])
         if text and not text.startswith("-") and " " not in text:
             return text
-    return None
-
-
-def _literal_values(annotation: ast.AST | None) -> tuple[str, ...] | None:
-    """Canonical values of a ``Literal[...]`` in an annotation, if there is one."""
-    if annotation is None:
-        return None
-    for node in ast.walk(annotation):
-        if isinstance(node, ast.Subscript) and (dotted(node.value) or "").rpartition(".")[2] == "Literal":
-            texts = [string(part) for part in ast.walk(node.slice)]
-            found = [dtype_of(text) for text in texts if text]
-            values = tuple(value[0] for value in found if value)
-            return values or tuple(text for text in texts if text) or None
     return None

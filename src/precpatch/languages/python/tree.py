@@ -1,39 +1,54 @@
 """The syntax tree of one Python file: parsing it, walking only where a word was found, and positions.
 
-Built on the standard library's ``ast`` (fast, byte-exact positions). A walk hands out each node together with
-its ancestors, and does not descend into statements that hold no line of interest.
+Built on the standard library's ``ast`` (fast, byte-exact positions). A walk hands out each node together with its
+ancestors. It looks at whole statements: where a word stands in a simple statement, or in the head of a compound one,
+every node of that statement or head is handed out, so that a value on one line and its key on another are both seen.
 """
 
 from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 
-from precpatch.languages.base import ReadError
-from precpatch.languages.source import SourceFile
+from precpatch.languages.source import ReadError, SourceFile
+from precpatch.vocabulary.needles import Needles, normal
 
 Ancestors = tuple[ast.AST, ...]
 
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
+"""The fields of a compound statement that hold statements, or clauses with statements."""
 
 
 def parse(source: SourceFile) -> ast.Module:
-    """The syntax tree of the file.
+    """The syntax tree of the file; LibCST helps with syntax that is newer than the running interpreter.
 
     Raises:
-        ReadError: the file is not Python that the running interpreter can parse.
+        ReadError: the file is not Python that one of them can parse.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(source.text)
+        return _parse(source.text)
     except SyntaxError as error:
+        from precpatch.languages.python.newer import as_older
+
+        older = as_older(source)
+        with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+            if older is not None:
+                return _parse(older)
         raise ReadError(f"line {error.lineno or 1}: {error.msg}: not parsed, so left alone") from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise ReadError(f"not parsed, so left alone: {error or type(error).__name__}") from None
+
+
+def _parse(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
 
 
 class Tree:
@@ -42,6 +57,7 @@ class Tree:
     def __init__(self, source: SourceFile) -> None:
         self.source = source
         self.module = parse(source)
+        self._places: dict[int, dict[int, int]] = {}
 
     def start(self, node: ast.AST) -> int:
         """Character index at which the node starts."""
@@ -55,40 +71,83 @@ class Tree:
         """The source text of the node."""
         return self.source.text[self.start(node) : self.end(node)]
 
+    def place_of(self, child: ast.AST, among: Sequence[ast.AST | None]) -> int | None:
+        """Which of ``among``, a list of the tree itself, the node is."""
+        places = self._places.get(id(among))
+        if places is None:
+            places = self._places[id(among)] = {id(each): at for at, each in enumerate(among)}
+        return places.get(id(child))
+
     def _index(self, line: int, column: int) -> int:
         """The character index of an ``ast`` position: line from 1, column in UTF-8 bytes from 0."""
-        start = self.source.line_starts[line - 1]
-        if self._ascii:
-            return start + column
-        text = self.source.line_text(line)
-        return start + len(text.encode("utf-8", "surrogatepass")[:column].decode("utf-8", "replace"))
+        if self.source.text.isascii():
+            return self.source.line_starts[line - 1] + column
+        return self._utf8.index(self._utf8_lines[line - 1] + column)
 
     @cached_property
-    def _ascii(self) -> bool:
-        return self.source.text.isascii()
+    def _utf8(self) -> SourceFile:
+        """The text in UTF-8 without a byte order mark, as ``ast`` counts it."""
+        return SourceFile(self.source.path, self.source.text.encode("utf-8", "surrogatepass"))
 
-    def walk(self, lines: frozenset[int]) -> Iterator[tuple[ast.AST, Ancestors]]:
-        """Every node that touches one of ``lines`` (from 1), parents before children, with its ancestors."""
-        stack: list[tuple[ast.AST, Ancestors]] = [(self.module, ())]
+    @cached_property
+    def _utf8_lines(self) -> list[int]:
+        return [self._utf8.offset(start) for start in self.source.line_starts]
+
+    def lines_with(self, needles: Needles, more: Sequence[bytes] = ()) -> list[int]:
+        """The lines (from 1, sorted) on which a needle, or one of ``more``, begins or ends."""
+        found = {bisect_right(self._utf8_lines, at) for at in needles.places(normal(self._utf8.data))}
+        for literal in more:
+            found.update(bisect_right(self._utf8_lines, at) for at in Needles((literal,)).places(self._utf8.data))
+        return sorted(found)
+
+    def walk(self, lines: Sequence[int]) -> Iterator[tuple[ast.AST, Ancestors]]:
+        """Every node of the statements and heads that touch one of ``lines``, parents first, with its ancestors."""
+        stack: list[tuple[ast.AST, Ancestors, bool]] = [(self.module, (), False)]
         while stack:
-            node, above = stack.pop()
-            yield node, above
+            node, above, whole = stack.pop()
             inside = (*above, node)
-            children = [child for child in ast.iter_child_nodes(node) if touches(child, lines)]
-            stack.extend((child, inside) for child in reversed(children))
+            if whole or not _holds_statements(node):
+                yield node, above
+                stack += [(child, inside, whole) for child in reversed(list(ast.iter_child_nodes(node)))]
+                continue
+            blocks = [each for name in BLOCKS for each in getattr(node, name, ())]
+            first = blocks[0] if blocks else None
+            nexts: list[tuple[ast.AST, Ancestors, bool]] = []
+            if _touches(*_head(node, first), lines):
+                yield node, above
+                held = {id(each) for each in blocks}
+                nexts += [(child, inside, True) for child in ast.iter_child_nodes(node) if id(child) not in held]
+            nexts += [(each, inside, False) for each in blocks if _touches(*_span(each), lines)]
+            stack += reversed(nexts)
 
 
-def touches(node: ast.AST, lines: frozenset[int]) -> bool:
-    """Whether the node's source, decorators included, touches one of ``lines``; nodes without a place always do."""
-    first = getattr(node, "lineno", None)
-    if first is None:
-        return True
+def _holds_statements(node: ast.AST) -> bool:
+    return isinstance(getattr(node, "body", None), list) or isinstance(node, (ast.Match,))
+
+
+def _head(node: ast.AST, first: ast.AST | None) -> tuple[int, int]:
+    """The lines of what stands before the block of a compound statement; ``first`` is the first statement in it."""
+    start = _span(node)[0] if hasattr(node, "lineno") else 1
+    body = _span(first)[0] if first is not None else start
+    if isinstance(node, ast.Module):
+        return 0, 0
+    return start, max(start, body - 1)
+
+
+def _span(node: ast.AST) -> tuple[int, int]:
+    """The first and the last line of a statement or a clause, decorators included."""
+    if isinstance(node, ast.match_case):
+        return node.pattern.lineno, _span(node.body[-1])[1]
+    first: int = node.lineno  # type: ignore[attr-defined]
     for decorator in getattr(node, "decorator_list", ()):
         first = min(first, decorator.lineno)
-    last: int = getattr(node, "end_lineno", first)
-    if last - first < len(lines):
-        return any(line in lines for line in range(first, last + 1))
-    return any(first <= line <= last for line in lines)
+    return first, getattr(node, "end_lineno", None) or first
+
+
+def _touches(first: int, last: int, lines: Sequence[int]) -> bool:
+    """Whether one of ``lines``, which are sorted, is from ``first`` to ``last``."""
+    at = bisect_left(lines, first)
+    return at < len(lines) and lines[at] <= last
 
 
 def dotted(node: ast.AST | None) -> str | None:
@@ -106,26 +165,30 @@ def dotted(node: ast.AST | None) -> str | None:
 
 def last_name(node: ast.AST | None) -> str | None:
     """The name that a target or an expression goes by: ``dtype`` of ``self.cfg["dtype"]``, ``a.dtype``, ``dtype``."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    if isinstance(node, ast.Subscript):
-        return string(node.slice) or last_name(node.value)
-    if isinstance(node, ast.Starred):
-        return last_name(node.value)
-    if isinstance(node, ast.Call):
-        return _name_asked_for(node)
+    for _ in range(_MOST_STEPS):
+        if isinstance(node, ast.Name):
+            return node.id
+        if isinstance(node, ast.Attribute):
+            return node.attr
+        if isinstance(node, ast.Subscript):
+            name = string(node.slice)
+            if name is not None:
+                return name
+            node = node.value
+        elif isinstance(node, ast.Starred):
+            node = node.value
+        elif isinstance(node, ast.Call):
+            names = [name for argument in node.args if (name := string(argument)) is not None]
+            if names:
+                return names[0].rpartition(".")[2]
+            node = node.func
+        else:
+            return None
     return None
 
 
-def _name_asked_for(call: ast.Call) -> str | None:
-    """``dtype`` of ``cfg.get("dtype")``, else the name of the function called."""
-    for argument in call.args:
-        name = string(argument)
-        if name is not None:
-            return name.rpartition(".")[2]
-    return last_name(call.func)
+_MOST_STEPS = 50
+"""A chain such as ``x[0][0]()()`` of more steps than this goes by no name."""
 
 
 def string(node: ast.AST | None) -> str | None:

@@ -1,21 +1,21 @@
-"""Where the padding helpers of ``flash_attn.bert_padding`` can come from in a checkout without flash-attn.
+"""The action "padding": where the padding helpers of ``flash_attn.bert_padding`` come from without flash-attn.
 
-They are pure PyTorch. Newer verl has them in a module of its own; where a checkout has none, precpatch adds one.
+They are pure PyTorch. Newer verl has them in a module of its own; where a checkout has none, precpatch adds one. Which
+it is depends on the rest of the checkout, so these fixes are made last, when all files were looked at.
 """
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
+from precpatch.engine.finding import Finding
 from precpatch.languages.base import ReadError
-from precpatch.languages.python.kernels import imports_in
-from precpatch.languages.python.tree import Tree
+from precpatch.languages.python.provides import names_of
+from precpatch.languages.python.structure import replace_module
 from precpatch.languages.source import SourceFile
-from precpatch.patch.edits import NewFile
+from precpatch.patch.edits import Edit, NewFile
 
 NAMES = frozenset({"index_first_axis", "index_put_first_axis", "pad_input", "rearrange", "unpad_input"})
 """The helpers that other code imports from flash_attn.bert_padding."""
@@ -44,16 +44,18 @@ class PaddingHomes:
     Attributes:
         packages: the folders of the checkout that are packages, relative to its root.
         providers: path of a module -> the helpers that it provides without flash-attn.
+        shim: the source of the module that is added where nothing provides them.
     """
 
     packages: frozenset[str]
     providers: Mapping[str, frozenset[str]]
+    shim: bytes
 
     @classmethod
-    def among(cls, packages: Iterable[str], candidates: Mapping[str, SourceFile]) -> PaddingHomes:
-        """Look at the ``candidates``: files with ``NEEDLE`` in them."""
-        provided = {path: helpers_of(source) for path, source in candidates.items()}
-        return cls(frozenset(packages), {path: names for path, names in provided.items() if names >= _MUST})
+    def among(cls, packages: Iterable[str], candidates: Iterable[tuple[str, bytes]], shim: bytes) -> PaddingHomes:
+        """Look at the ``candidates``: path and bytes of the files with ``NEEDLE`` in them."""
+        provided = {path: _helpers_of(path, data) for path, data in candidates}
+        return cls(frozenset(packages), {path: names for path, names in provided.items() if names >= _MUST}, shim)
 
     def home_for(self, path: str, names: Iterable[str]) -> Home | None:
         """Where the file ``path`` can import ``names`` from; None where nothing in its package can provide them."""
@@ -69,11 +71,7 @@ class PaddingHomes:
     def _shim(self, package: PurePosixPath, path: str) -> Home:
         folder = package / "utils" if f"{package}/utils" in self.packages else package
         place = str(folder / f"{SHIM}.py")
-        return Home(self._module(place, package, path), NewFile(place, self._shim_source))
-
-    @cached_property
-    def _shim_source(self) -> bytes:
-        return (Path(__file__).parents[2] / "shim" / "padding.py").read_bytes()
+        return Home(self._module(place, package, path), NewFile(place, self.shim))
 
     def _package_of(self, path: str) -> PurePosixPath | None:
         """The outermost folder around a file that is a package, with no gap in between."""
@@ -100,22 +98,31 @@ class PaddingHomes:
         return dots + ".".join(PurePosixPath(target).relative_to(folder).with_suffix("").parts)
 
 
-def helpers_of(source: SourceFile) -> frozenset[str]:
+def _helpers_of(path: str, data: bytes) -> frozenset[str]:
     """The helpers that a module provides at its top, none where it needs flash_attn or another device for them."""
     try:
-        tree = Tree(source)
+        return names_of(path, data) & NAMES
     except ReadError:
         return frozenset()
-    if any("guarded" not in facts for module, facts in imports_in(tree) if module.startswith("flash_attn")):
-        return frozenset()
-    names: set[str] = set()
-    for statement in tree.module.body:
-        if isinstance(statement, ast.FunctionDef):
-            names.add(statement.name)
-        elif isinstance(statement, ast.Assign):
-            names |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
-        elif isinstance(statement, ast.ImportFrom):
-            if (statement.module or "").partition(".")[0] in {"flash_attn", "torch_npu"}:
-                return frozenset()
-            names |= {alias.asname or alias.name for alias in statement.names}
-    return frozenset(names & NAMES)
+
+
+def with_homes(homes: PaddingHomes | None, source: SourceFile, findings: Sequence[Finding]) -> list[Finding]:
+    """The findings of one file with the fixes made that waited for the rest of the checkout."""
+    return [_at_home(homes, source, finding) if finding.waits else finding for finding in findings]
+
+
+def _at_home(homes: PaddingHomes | None, source: SourceFile, finding: Finding) -> Finding:
+    mention = finding.mention
+    home = homes.home_for(mention.path, (mention.key or "").split(",")) if homes else None
+    new = _imported_from(home.module, mention.text) if home else None
+    if home is None or new is None:
+        return finding.lowered(f"{finding.message}; it cannot be rewritten in place")
+    edit = Edit(mention.path, mention.start, source.data[mention.start : mention.end], new.encode(source.encoding))
+    return replace(finding, edits=(edit,), after=new, new_file=home.new_file, waits=False)
+
+
+def _imported_from(module: str, statement: str) -> str | None:
+    try:
+        return replace_module(statement, module)
+    except ValueError:
+        return None

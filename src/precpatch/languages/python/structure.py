@@ -1,6 +1,7 @@
-"""Rewrites of Python source, each made by LibCST on the smallest piece of code that holds the mention.
+"""Rewrites of Python that change more than a name: imports, and lists that grow. LibCST makes them.
 
-LibCST is imported when the first rewrite is asked for, not before: a scan that finds nothing never pays for it.
+LibCST is imported when the first such rewrite is asked for: a scan that finds none never pays for it. Names and words
+are spliced by their place, see ``spans``.
 """
 
 from __future__ import annotations
@@ -12,44 +13,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import libcst as cst
 
-_WORD = r"(?<![\w.-])(?:torch\.)?{word}(?![\w-])"
 
-
-def replace_name(expression: str, name: str) -> str:
-    """``torch.bfloat16`` -> ``torch.NAME``; ``bf`` -> ``NAME``: the last name of a dotted expression."""
-    import libcst as cst
-
-    node, unwrap = _parse(expression)
-    if isinstance(node, cst.Attribute):
-        return unwrap(node.with_changes(attr=node.attr.with_changes(value=name)))
-    if isinstance(node, cst.Name):
-        return unwrap(node.with_changes(value=name))
-    raise ValueError(f"not a dotted name: {expression!r}")
-
-
-def replace_method(call: str, name: str) -> str:
-    """``.bfloat16()`` -> ``.NAME()``, whatever stands between the dot and the brackets."""
-    import libcst as cst
-
-    node, unwrap = _parse("_" + call)
-    function = node.func if isinstance(node, cst.Call) else node
-    if not isinstance(function, cst.Attribute):
-        raise ValueError(f"not a method: {call!r}")
-    renamed = function.with_changes(attr=function.attr.with_changes(value=name))
-    return unwrap(node.with_changes(func=renamed) if isinstance(node, cst.Call) else renamed)[1:]
-
-
-def replace_in_string(expression: str, old: str, new: str) -> str:
-    """Replace the last whole word ``old`` in a string literal: plain, raw, concatenated or an f-string.
-
-    Prefix, quotes and every other character stay. A word that is split over two literals is not found.
+def replace_in_literals(expression: str, pattern: re.Pattern[str], new: str) -> str:
+    """Replace the last match of ``pattern`` in a string literal of several parts; comments between them stay.
 
     Raises:
-        ValueError: the word does not stand in one piece in the literal.
+        ValueError: none of the parts holds it.
     """
     import libcst as cst
-
-    pattern = re.compile(_WORD.format(word=re.escape(old)))
 
     class Replace(cst.CSTTransformer):
         done = False
@@ -75,16 +46,8 @@ def replace_in_string(expression: str, old: str, new: str) -> str:
     replace = Replace()
     changed = node.visit(replace)
     if not replace.done or not isinstance(changed, cst.BaseExpression):
-        raise ValueError(f"{old!r} does not stand in one piece in {expression!r}")
+        raise ValueError(f"the word does not stand in one piece in {expression!r}")
     return unwrap(changed)
-
-
-def replace_literal(expression: str, new: str) -> str:
-    """``True`` -> ``False`` and the like: a name or number, whole."""
-    import libcst as cst
-
-    _, unwrap = _parse(expression)
-    return unwrap(cst.parse_expression(new))
 
 
 def replace_import(alias: str, old: str, new: str) -> str:
@@ -104,7 +67,10 @@ def replace_module(statement: str, module: str) -> str:
     """``from flash_attn.bert_padding import unpad_input`` -> ``from MODULE import unpad_input``."""
     import libcst as cst
 
-    line = cst.ensure_type(cst.parse_statement(statement), cst.SimpleStatementLine)
+    try:
+        line = cst.ensure_type(cst.parse_statement(statement), cst.SimpleStatementLine)
+    except cst.ParserSyntaxError as error:
+        raise ValueError(f"not an import: {statement!r}") from error
     imported = cst.ensure_type(line.body[0], cst.ImportFrom)
     name = cst.parse_expression(module.lstrip("."))
     if not isinstance(name, (cst.Name, cst.Attribute)):
@@ -114,10 +80,11 @@ def replace_module(statement: str, module: str) -> str:
     return cst.Module([], default_newline=newline).code_for_node(imported.with_changes(module=name, relative=dots))
 
 
-def extend_container(expression: str, like: str, new: str) -> str:
-    """``["bfloat16", "float16"]`` -> ``["bfloat16", "float16", "float32"]``: one more element, written like ``like``.
+def extend_container(expression: str, new: str) -> str:
+    """``["bfloat16", "float16"]`` -> ``["bfloat16", "float16", "float32"]``: one more element.
 
-    ``like`` is the source text of an element whose quotes or module prefix the new one takes.
+    Raises:
+        ValueError: it is no list, tuple or set.
     """
     import libcst as cst
 
@@ -139,8 +106,11 @@ def _parse(expression: str) -> tuple[cst.BaseExpression, Callable[[cst.BaseExpre
     import libcst as cst
 
     many_lines = "\n" in expression or "\r" in expression
-    outer = cst.parse_module(f"(\n{expression}\n)" if many_lines else expression)
-    newline = "\r\n" if "\r\n" in expression else "\n"
+    newline = "\r\n" if "\r\n" in expression else "\n" if "\n" in expression else "\r"
+    try:
+        outer = cst.parse_module(f"({newline}{expression}{newline})" if many_lines else expression)
+    except cst.ParserSyntaxError as error:
+        raise ValueError(f"not an expression: {expression!r}") from error
     statement = outer.body[0]
     if not isinstance(statement, cst.SimpleStatementLine) or not isinstance(statement.body[0], cst.Expr):
         raise ValueError(f"not an expression: {expression!r}")
@@ -148,6 +118,6 @@ def _parse(expression: str) -> tuple[cst.BaseExpression, Callable[[cst.BaseExpre
 
     def unwrap(changed: cst.BaseExpression) -> str:
         code = cst.Module([], default_newline=newline).code_for_node(changed)
-        return code[2:-2] if many_lines else code
+        return code[1 + len(newline) : -1 - len(newline)] if many_lines else code
 
     return node, unwrap

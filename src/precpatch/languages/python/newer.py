@@ -1,0 +1,88 @@
+"""The second reader: syntax newer than the running Python, put so that the standard parser takes it.
+
+LibCST reads the file. Where it finds syntax that an older parser refuses (type parameters, `type X = ...`, quotes inside
+an f-string, `except*`), the text is replaced by older syntax of the same length, so that every position stays; edits are
+made in the text as it was. What means a value is left as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from precpatch.languages.source import SourceFile
+
+if TYPE_CHECKING:
+    import libcst as cst
+    from libcst.metadata import CodeRange
+
+Replacement = tuple[int, int, str]
+"""Index of the first character and after the last one, and text of the same length."""
+
+
+def as_older(source: SourceFile) -> str | None:
+    """The text of the file in older syntax, character for character; None where LibCST cannot read it either."""
+    import libcst as cst
+    from libcst.metadata import MetadataWrapper, PositionProvider
+
+    try:
+        wrapper = MetadataWrapper(cst.parse_module(source.text), unsafe_skip_copy=True)
+        positions = wrapper.resolve(PositionProvider)
+    except (cst.ParserSyntaxError, RecursionError, ValueError):
+        return None
+    pieces, done = [], 0
+    for start, end, new in sorted(_replacements(source, positions)):
+        if start < done:
+            continue  # inside one that is replaced already
+        pieces += [source.text[done:start], new]
+        done = end
+    return "".join((*pieces, source.text[done:]))
+
+
+def _replacements(source: SourceFile, positions: object) -> Iterator[Replacement]:
+    import libcst as cst
+
+    found: dict[cst.CSTNode, CodeRange] = dict(positions)  # type: ignore[call-overload]
+    for node, place in found.items():
+        start = source.line_starts[place.start.line - 1] + place.start.column
+        end = source.line_starts[place.end.line - 1] + place.end.column
+        text = source.text[start:end]
+        if isinstance(node, cst.TypeParameters):
+            yield start, end, _blank(text)
+        elif isinstance(node, cst.TypeAlias):
+            head = text.index(node.name.value, len("type")) + len(node.name.value)
+            yield start, start + head, node.name.value.ljust(head)
+        elif isinstance(node, cst.ExceptStarHandler):
+            star = text.index("*")
+            yield start + star, start + star + 1, " "
+        elif isinstance(node, cst.FormattedString):
+            yield start, end, _with_other_quotes(node, text)
+        elif type(node).__name__ == "TemplatedString":
+            yield start, end, "f" + text[1:] if text[:1] in "tT" else _plain(text)
+
+
+def _with_other_quotes(node: cst.FormattedString, text: str) -> str:
+    """An f-string whose fields hold other quotes than itself; a plain string where that is not enough."""
+    import libcst as cst
+
+    whole = cst.Module([])
+    fields = [whole.code_for_node(part) for part in node.parts if isinstance(part, cst.FormattedStringExpression)]
+    quote, marks = node.quote, "\\\n\r#"
+    if not any(quote in field or not set(marks).isdisjoint(field) for field in fields):
+        return text
+    other = "'" if quote == '"' else '"'
+    inner = text[len(node.start) : -len(quote)]
+    if len(quote) == 3 or other in inner or any(not set(marks).isdisjoint(field) for field in fields):
+        return _plain(text)
+    return f"{text[: len(node.start)]}{inner.replace(quote, other)}{quote}"
+
+
+def _plain(text: str) -> str:
+    """A plain string of the same length and lines."""
+    if "\n" in text or "\r" in text:
+        return f'"""{_blank(text[3:-3])}"""' if len(text) >= 6 else text
+    return f'"{"_" * (len(text) - 2)}"'
+
+
+def _blank(text: str) -> str:
+    return "".join(character if character in "\r\n" else " " for character in text)

@@ -1,0 +1,5 @@
+"""The shell reader."""
+
+from precpatch.languages.shell.reader import ShellLanguage
+
+__all__ = ["ShellLanguage"]

@@ -1,0 +1,118 @@
+"""The tree of a script, from tree-sitter's bash grammar: its nodes, and the way to the one at a place."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import cache
+from typing import TYPE_CHECKING
+
+from precpatch.languages.source import ReadError
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser, Tree
+
+MAX_LEVELS = 400
+"""A script nested deeper than this is refused."""
+
+PART = frozenset(
+    {
+        *("word", "string", "string_content", "raw_string", "ansi_c_string", "translated_string", "concatenation"),
+        *("number", "expansion", "simple_expansion", "variable_name", "command_name", "extglob_pattern", "regex"),
+    }
+)
+"""Nodes that are a word or a part of one."""
+
+TESTS = frozenset({"binary_expression", "unary_expression", "test_command", "parenthesized_expression"})
+OPENS = frozenset({"<<", "<<-"})
+HOLDS_OPTIONS = frozenset({"command", "array", "file_redirect", "ERROR"})
+"""Options and their values stand here; after ``--root <your_root>`` the grammar gives the rest to the redirection."""
+
+BRANCHES = frozenset({"else_clause", "case_item", "function_definition"})
+
+Span = tuple[int, int]
+"""Index of the first character and after the last."""
+
+
+@cache
+def _parser() -> Parser:
+    """The parser of bash, loaded only when a script has something of interest."""
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+class BashTree:
+    """The tree of one script; what has been asked of a node is remembered, for a node may have thousands of children."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        self.tree: Tree = _parser().parse(code.encode())
+        self.root = self.tree.root_node
+        self._children: dict[int, tuple[list[Node], list[int]]] = {}
+        self._words: dict[int, list[Node]] = {}
+        self._word_starts: dict[int, list[int]] = {}
+
+    def chain(self, index: int) -> list[Node]:
+        """The nodes around the character ``index``, from the root to the innermost.
+
+        Raises:
+            ReadError: they are nested too deeply.
+        """
+        chain = [self.root]
+        while len(chain) < MAX_LEVELS:
+            children, starts = self._children_of(chain[-1])
+            at = bisect_right(starts, index) - 1
+            if at < 0 or index >= children[at].end_byte:
+                return chain
+            chain.append(children[at])
+        line = self.code.count("\n", 0, index) + 1
+        raise ReadError(f"line {line}: nested deeper than {MAX_LEVELS} levels")
+
+    def _children_of(self, node: Node) -> tuple[list[Node], list[int]]:
+        if node.id not in self._children:
+            children = sorted((each for each in node.children if each.end_byte > each.start_byte), key=_start)
+            self._children[node.id] = children, [child.start_byte for child in children]
+        return self._children[node.id]
+
+    def words_of(self, box: Node) -> list[Node]:
+        """The words of a command or an array."""
+        if box.id not in self._words:
+            self._words[box.id] = [child for child in box.named_children if child.type != "comment"]
+            self._word_starts[box.id] = [word.start_byte for word in self._words[box.id]]
+        return self._words[box.id]
+
+    def place_in(self, box: Node, node: Node) -> int:
+        """Which of the words of ``box`` the node is."""
+        self.words_of(box)
+        return max(bisect_right(self._word_starts[box.id], node.start_byte) - 1, 0)
+
+    def text(self, node: Node) -> str:
+        """The source text of a node."""
+        return self.code[node.start_byte : node.end_byte]
+
+    def command_name(self, node: Node) -> str:
+        """The name of the program that a command runs, without its folder."""
+        if node.type == "test_command":
+            return "["
+        name = node.child_by_field_name("name") if node.type == "command" else None
+        return self.text(name).rpartition("/")[2] if name is not None else ""
+
+    def faults(self) -> list[int]:
+        """Where the parser gave up: the start of each error or missing node."""
+        faults, stack = [], [self.root]
+        while stack:
+            node = stack.pop()
+            if node.is_error or node.is_missing:
+                faults.append(node.start_byte)
+            stack += [child for child in node.children if child.has_error]
+        return sorted(faults)
+
+
+def _start(node: Node) -> int:
+    return node.start_byte
+
+
+def end_of_patterns(case: Node) -> int:
+    """Where the patterns of a branch of ``case`` end."""
+    return next((child.start_byte for child in case.children if child.type == ")"), case.end_byte)

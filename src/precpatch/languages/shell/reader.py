@@ -1,0 +1,220 @@
+"""Reads shell scripts: Hydra overrides, options, variables and Python in here-documents.
+
+The tree of tree-sitter's bash grammar says where the words are and what they belong to; what stands inside one word
+(``+a.b.dtype="${DTYPE:-bfloat16}"``) is read here. Strings that hold words (``CONFIG="a.b=c d.e=f"``, ``bash -c``)
+are parsed once more, and Python in a here-document is read by the Python reader.
+
+Facts that a mention can carry:
+    argument: a bare name among the arguments of a command.
+    asks-bf16, asks-flash-attention: it stands in a branch that tests for that name.
+    cli-flag: a switch given as an option that stands alone, such as ``--bf16``.
+    default: it is the default of a variable, as in ``${DTYPE:-bfloat16}``.
+    exported: a variable that programs see: ``export``, ``env`` or set in front of a command.
+    heredoc: it stands in a here-document or in ``python -c``. What the Python reader tells there has the language
+        "python" and the facts of that reader as well.
+    in-list: an item of an array or of a ``for``.
+    install: a requirement of a package installer such as pip.
+    option: the value of ``--name value`` or ``--name=value``.
+    other-device: the file, or the branch around it, is for a device that is not an NVIDIA GPU.
+    override: the value of a Hydra override ``path.to.key=value``; after ``~``, which takes a key away, it compares.
+    variable: the value of a variable.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from precpatch.languages import spell
+from precpatch.languages.base import SiteReading, path_facts
+from precpatch.languages.embedded import Embedded, Run
+from precpatch.languages.mention import Mention
+from precpatch.languages.shell.grammar import Span
+from precpatch.languages.shell.script import Region, Script, box_span
+from precpatch.languages.site import TEXT, Site, Slot
+from precpatch.languages.source import ReadError, SourceFile
+from precpatch.languages.tell import Teller
+from precpatch.patch.edits import Edit
+from precpatch.vocabulary import Vocabulary
+
+_ASCII = bytes(range(128)) + b"_" * 128
+_EXPANSION = re.compile(r"\$\{[^}\n]*\}|\$\([^)\n]*\)|\$\w+")
+_SAFE = re.compile(r"[\w.,+/:@%-]+", re.ASCII)
+
+
+class ShellLanguage:
+    """The reader of bash and sh scripts: launch scripts, tests, installers."""
+
+    name = "shell"
+    suffixes: tuple[str, ...] = (".sh", ".bash", ".slurm", ".sbatch")
+
+    def open(self, path: str, data: bytes) -> SourceFile:
+        """The file as UTF-8, or byte for byte as Latin-1 where it is not: bash does not ask.
+
+        Raises:
+            ReadError: it holds null bytes.
+        """
+        if b"\0" in data:
+            raise ReadError(f"not text: byte 0x00 at offset {data.index(0)}")
+        bom = 3 if data.startswith(b"\xef\xbb\xbf") else 0
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            return SourceFile(path, data, "latin-1", 0)
+        return SourceFile(path, data, "utf-8", bom)
+
+    def hides(self, data: bytes) -> bool:
+        """Whether a word can stand in the text without standing in the bytes: never."""
+        return False
+
+    def read(self, source: SourceFile, vocabulary: Vocabulary, text: bool = False) -> ShellReading:
+        """Read a script; with ``text`` also the words in comments, names and prose.
+
+        Raises:
+            ReadError: it is nested too deeply.
+        """
+        return ShellReading(source, vocabulary, text)
+
+
+class ShellReading(SiteReading):
+    """One script that was read."""
+
+    def __init__(self, source: SourceFile, vocabulary: Vocabulary, text: bool = False) -> None:
+        super().__init__(source, vocabulary, Teller(source, vocabulary, ShellLanguage.name))
+        self.code = source.data[source.bom :].translate(_ASCII).decode("ascii")
+        self.script = Script(self.code, vocabulary)
+        self.facts = path_facts(source, vocabulary)
+        self._text = text
+        self.broken = 0
+        self._elsewhere = _Spans(self.script.elsewhere)
+        self.tell(map(self._placed, self.script.sites.values()))
+        self._python = [part for region in self.script.regions if (part := self._embedded(region)) is not None]
+
+    @cached_property
+    def mentions(self) -> Sequence[Mention]:
+        """Every mention, in order of position."""
+        found = [mention for mention, _ in self._told.values()]
+        found += [mention for part in self._python for mention in part.mentions]
+        if self._text:
+            found += self._leftovers(found)
+        return sorted(found, key=lambda mention: (mention.start, mention.end))
+
+    def _character(self, index: int) -> int:
+        """The character of the text that stands at byte ``index`` after the byte order mark."""
+        return self.source.index(index + self.source.bom)
+
+    def _placed(self, site: Site) -> Site:
+        """A site of the script with its place in the text of the file."""
+        slot = site.slot
+        if slot is not None:
+            slot = replace(slot, start=self._character(slot.start), end=self._character(slot.end))
+        facts = site.facts | self._facts_at(site.start)
+        return replace(site, start=self._character(site.start), end=self._character(site.end), slot=slot, facts=facts)
+
+    def _facts_at(self, index: int) -> frozenset[str]:
+        """The facts of the file and of the branch at ``index``."""
+        return self.facts | {"other-device"} if self._elsewhere.hold(index) else self.facts
+
+    # --- Python ------------------------------------------------------------------------------------------------
+
+    def _embedded(self, region: Region) -> Embedded | None:
+        """Python as its reader reads it; indented as a whole, it is read as a block. None where it does not parse."""
+        from precpatch.languages.python import PythonLanguage
+
+        start, end = self._character(region.start), self._character(region.end)
+        text = self.source.text[start:end]
+        if region.expands:
+            text = _EXPANSION.sub(lambda match: "x" * len(match[0]), text)
+        for head in ("", "if 1:\n"):
+            inner = SourceFile(self.source.path, (head + text).encode("utf-8", "surrogatepass"))
+            try:
+                reading = PythonLanguage().read(inner, self.vocabulary, self._text)
+            except ReadError:
+                continue
+            facts = region.facts | self._facts_at(region.start)
+            return Embedded(self.source, reading, [Run(len(head), start, end)], facts=facts, scope=region.scope)
+        self.broken += 1
+        return None
+
+    def rewrite(self, mention: Mention, value: str) -> tuple[Edit, ...]:
+        """The edits that make ``mention`` say ``value`` in its own spelling; none where that cannot be done."""
+        part = self._part_of(mention)
+        return part.rewrite(mention, value) if part is not None else super().rewrite(mention, value)
+
+    def extend(self, mention: Mention, value: str) -> tuple[Edit, ...]:
+        """In Python the edits of its reader; none else, for a script declares no set of allowed values."""
+        part = self._part_of(mention)
+        return part.extend(mention, value) if part is not None else ()
+
+    def _part_of(self, mention: Mention) -> Embedded | None:
+        if mention.language == ShellLanguage.name:
+            return None
+        return next((part for part in self._python if part.inner(mention) is not None), None)
+
+    # --- writing -----------------------------------------------------------------------------------------------
+
+    def written(self, site: Site, mention: Mention, value: str) -> str | None:
+        """The value as one plain word; None where it would not be one, or where a flag or a package has none."""
+        if mention.kind == "import" or "cli-flag" in mention.facts:
+            return None
+        new = spell.word(self.vocabulary, mention, mention.text, value)
+        return new if _SAFE.fullmatch(new) else None
+
+    def renamed(self, slot: Slot, key: str) -> tuple[Edit, ...] | None:
+        """The switch under the name of its twin; None where that name is used already in the same command."""
+        box = self.code[slice(*box_span(slot.box))]
+        if re.search(rf"(?<![\w.]){re.escape(key)}(?![\w.-])", box):
+            return None
+        return super().renamed(slot, key)
+
+    def check(self, data: bytes) -> str | None:
+        """Parse the changed script again, and the Python in it; None when neither is worse than before."""
+        try:
+            after = ShellReading(ShellLanguage().open(self.source.path, data), self.vocabulary)
+        except ReadError as error:
+            return str(error)
+        faults = after.script.tree.faults()
+        if len(faults) > len(self.script.tree.faults()):
+            line = data[: faults[-1]].count(b"\n") + 1
+            return f"line {line}: not a shell script that bash can parse"
+        if after.broken > self.broken:
+            return "the Python in it no longer parses"
+        return None
+
+    # --- prose -------------------------------------------------------------------------------------------------
+
+    def _leftovers(self, mentions: Sequence[Mention]) -> Iterator[Mention]:
+        """A mention for each name that none of ``mentions`` covers."""
+        bom = self.source.bom
+        taken = _Spans((mention.start - bom, mention.end - bom) for mention in mentions)
+        slots = (site.slot for site in self.script.sites.values() if site.slot is not None)
+        keys = _Spans((slot.start, slot.end) for slot in slots)
+        for match in self.vocabulary.names_in(self.code):
+            if taken.hold(match.start()):
+                continue
+            role = "key" if keys.hold(match.start()) else self.script.prose_role(match.start())
+            mention = self.teller.tell(self._placed(Site(*match.span(), TEXT, match[0], role)))
+            if mention is not None:
+                yield mention
+
+
+class _Spans:
+    """Spans, asked whether one of them holds a place."""
+
+    def __init__(self, spans: Iterator[Span] | set[Span]) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, end in sorted(spans):
+            if self._ends and start <= self._ends[-1]:
+                self._ends[-1] = max(end, self._ends[-1])
+            else:
+                self._starts.append(start)
+                self._ends.append(end)
+
+    def hold(self, at: int) -> bool:
+        """Whether one of them holds the place."""
+        last = bisect_right(self._starts, at) - 1
+        return last >= 0 and at < self._ends[last]

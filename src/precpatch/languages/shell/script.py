@@ -1,0 +1,360 @@
+"""From the tree of a script to sites: words of commands, arrays and assignments, strings that hold words, Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from precpatch.languages import spell
+from precpatch.languages.shell.around import SAYS, Around, Setting
+from precpatch.languages.shell.conditions import Conditions
+from precpatch.languages.shell.grammar import HOLDS_OPTIONS, OPENS, PART, BashTree, Span
+from precpatch.languages.site import BOOLEAN, NUMBER, REQUIREMENT, TEXT, Site, Slot
+from precpatch.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+MAX_DEPTH = 4
+"""Strings inside strings inside strings are parsed to this depth."""
+
+DEVICE_KEYS = frozenset({"device", "device_name"})
+
+_KEYED = re.compile(r"(?<![\w$])[A-Za-z_][\w.@/-]*(?==)")
+_OPTIONS = re.compile(r"--[A-Za-z][\w.-]*")
+_EMBEDDED = re.compile(r"""<<(?!<)|(?<=\s-c )["']""")
+"""Where another language can begin."""
+
+_KEY = re.compile(r"(?P<mark>\+{1,2}|~|-{1,2})?(?P<path>[A-Za-z_][\w.@/-]*)=(?!=)")
+_OPTION = re.compile(r"(?P<mark>-{1,2})(?P<path>[A-Za-z][\w.-]*)")
+_JOINED = re.compile(r"(?:^|,)(?P<path>[A-Za-z_]\w*)=(?P<value>[\w./-]+)(?=,[A-Za-z_]\w*=|$)")
+"""A setting among others in one word: ``pretrained=$MODEL,dtype=bfloat16,tensor_parallel_size=2``."""
+
+_DEFAULT = re.compile(r"\$\{(?P<name>\w+|[@*#?!$-]):?[-=+]")
+_BLANK = re.compile(r"[ \t\r\n]")
+_TOKEN = re.compile(r"""(?:\\[^\r\n]|'[^']*'|"[^"]*"|[^\s'"\\])+""")
+_SETTING = re.compile(r"""['"]?(?:\+{1,2}|~|-{1,2})?[A-Za-z_][\w@/-]*(?:\.[\w.@/-]*)?=|['"]?\+{1,2}\w|--?[A-Za-z]""")
+_LAUNCH = re.compile(
+    r"\s*(?:\w+=\S*\s+)*(?:\S*/)?(?:python[\d.]*|torchrun|accelerate|deepspeed|vllm|ray|uv|bash|sh|srun|env|nohup|exec)\s"
+)
+_PROGRAM = re.compile(r"\s-m\s|\.(?:py|sh)\b|\s--\w")
+_PYTHON = re.compile(r"(?:^|[\s|/;&(])python[\d.]*(?=\s|$)|>\s*\S+\.py(?=[\s\"']|$)")
+_SHELL = re.compile(r"(?:^|[\s|/;&(])(?:bash|sh|sbatch|ssh)(?=\s|$)|>\s*\S+\.(?:sh|bash|sbatch|slurm)(?=[\s\"']|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Python in a script, from ``start`` to ``end``; where it ``expands``, ``$name`` in it stands for something else."""
+
+    start: int
+    end: int
+    facts: frozenset[str]
+    scope: str
+    expands: bool
+
+
+class Script:
+    """The text of one script, or of a string in one that holds commands; indexes count from the start of the file.
+
+    Attributes:
+        sites: the values by where they start.
+        regions: the Python in it.
+        elsewhere: the spans that are for another device.
+    """
+
+    def __init__(self, code: str, vocabulary: Vocabulary, shift: int = 0, depth: int = 0) -> None:
+        self.code = code
+        self.vocabulary = vocabulary
+        self.shift = shift
+        self.depth = depth
+        self.tree = BashTree(code)
+        self.conditions = Conditions(self.tree, vocabulary)
+        self.sites: dict[int, Site] = {}
+        self.regions: list[Region] = []
+        self.elsewhere: set[Span] = set()
+        self._done: set[int] = set()
+        for index in sorted(set(self._spots())):
+            self._spot(self.tree.chain(index))
+
+    def _spots(self) -> Iterator[int]:
+        """Where something of interest can be."""
+        words = self.vocabulary
+        yield from (match.start() for match in words.names_in(self.code))
+        yield from (match.start() for match in words.requirements_in(self.code))
+        for match in _KEYED.finditer(self.code):
+            if self._is_key(match[0]) or words.device_variables.match(match[0]):
+                yield match.start()
+        yield from (match.start() for match in _OPTIONS.finditer(self.code) if self._is_key(match[0].lstrip("-")))
+        if "<<" in self.code or " -c " in self.code:
+            yield from (match.start() for match in _EMBEDDED.finditer(self.code))
+
+    def _is_key(self, path: str) -> bool:
+        """Whether a dotted path is that of a setting, or chooses a device."""
+        above, _, key = path.replace("-", "_").rpartition(".")
+        return key.lower() in DEVICE_KEYS or self.vocabulary.setting(key, above.rpartition(".")[2] or None) is not None
+
+    def prose_role(self, index: int) -> str:
+        """The role of a word that decides nothing."""
+        chain = self.tree.chain(index)
+        if chain[-1].type == "comment":
+            return "comment"
+        return "message" if any(self.tree.command_name(node) in SAYS for node in chain) else "text"
+
+    def _spot(self, chain: list[Node]) -> None:
+        """Look at the word, or the here-document, at the end of ``chain``."""
+        at = len(chain) - 1
+        while at > 0 and chain[at].type in PART and chain[at - 1].type in PART:
+            at -= 1
+        node, box = chain[at], chain[max(at - 1, 0)]
+        if node.type in OPENS:
+            for body in (child for child in box.children if child.type == "heredoc_body"):
+                self._heredoc([*chain[:at], body], at)
+        elif "heredoc_body" in (node.type, box.type) and node.type != "expansion":
+            self._heredoc(chain, at if node.type == "heredoc_body" else at - 1)
+        elif node.type in PART and box.type != "heredoc_redirect":
+            self._word(self._around(chain[:at], node))
+
+    def _around(self, parents: list[Node], node: Node) -> Around:
+        return Around(self.tree, self.conditions, parents, node)
+
+    # --- words -------------------------------------------------------------------------------------------------
+
+    def _word(self, around: Around) -> None:
+        """A word of a command, an array, an assignment or a test."""
+        node = around.node
+        if node.type == "variable_name" and around.box.type != "variable_assignment":
+            return
+        if around.box.type == "variable_assignment":
+            if self.vocabulary.device_variables.match(self.tree.text(around.box).partition("=")[0]):
+                self.elsewhere.add(self.absolute(around.branch))
+            value = around.box.child_by_field_name("value")
+            if value is None or value.type not in PART:
+                return
+            around.node = node = value
+        if node.start_byte in self._done:
+            return
+        self._done.add(node.start_byte)
+        start, end = _inner(node)
+        if node.type in ("string", "raw_string") and self._holds_words(around, start, end):
+            self._nested(start, end, around)
+        elif node.type in ("string", "raw_string") and around.runs_python:
+            self._python(start, end, around, node.type == "string")
+        else:
+            self._argument(around, *spell.stripped(self.code, node.start_byte, node.end_byte))
+
+    def _holds_words(self, around: Around, start: int, end: int) -> bool:
+        """Whether a quoted string holds words of a command, not one value or prose."""
+        if self.depth >= MAX_DEPTH or around.runs_python:
+            return False
+        content = self.code[start:end]
+        return around.runs_shell or (_BLANK.search(content.strip()) is not None and _reads_as_words(content))
+
+    def _nested(self, start: int, end: int, around: Around, facts: frozenset[str] = frozenset()) -> None:
+        """Read the text between ``start`` and ``end`` as a script of its own, in the place ``around``."""
+        inner = Script(self.code[start:end], self.vocabulary, self.shift + start, self.depth + 1)
+        facts |= around.facts
+        for site in inner.sites.values():
+            role = around.role or site.role
+            found = replace(site, role=role, facts=site.facts | facts, scope=site.scope or around.scope)
+            self.sites.setdefault(found.start, found)
+        self.regions += [replace(each, facts=each.facts | facts) for each in inner.regions]
+        if inner.elsewhere:
+            self.elsewhere.add(self.absolute(around.branch))
+
+    def _argument(self, around: Around, start: int, end: int) -> None:
+        """One word, which stands without its quotes between ``start`` and ``end``."""
+        setting = around.setting()
+        match = _KEY.match(self.code, start, end)
+        if match and (around.box.type != "variable_assignment" or match["mark"] or "." in match["path"]):
+            setting = self._keyed(around, match)
+            start = match.end()
+        elif around.box.type == "variable_assignment":
+            match = None
+        elif option := _OPTION.fullmatch(self.code, start, end):
+            self._flag(around, option)
+            return
+        elif around.installs(self.vocabulary.installers) and self.vocabulary.requirement.search(self.code, start, end):
+            place = Setting(around.role or "import", facts=around.facts | {"install"})
+            self._add(around, (start, end), REQUIREMENT, place)
+            return
+        else:
+            setting = self._after_option(around, setting)
+        value, name = self._resolved(start, end)
+        if "," in self.code[slice(*value)]:
+            self._joined(around, value if match is None else (match.start("path"), value[1]), setting)
+        if name is not None:
+            setting = replace(setting, facts=setting.facts | {"default"})
+            if setting.key is None and not name.isdigit():
+                setting = replace(setting, key=name, facts=setting.facts - {"argument"} | {"variable"})
+        self._value(around, value, setting)
+
+    def _joined(self, around: Around, span: Span, setting: Setting) -> None:
+        """The settings that stand in one word with commas between them."""
+        if setting.role not in ("value", "lookup"):
+            return
+        for match in _JOINED.finditer(self.code[slice(*span)]):
+            key = span[0] + match.start("path"), span[0] + match.end("path")
+            place = Setting("value", match["path"], None, around.facts | {"override"}, key)
+            value = span[0] + match.start("value"), span[0] + match.end("value")
+            if self._names(self.code[slice(*value)]):
+                self._add(around, value, TEXT, place)
+
+    def _names(self, word: str) -> bool:
+        """Whether a word names a dtype or an attention implementation."""
+        return (self.vocabulary.dtype_of(word) or self.vocabulary.attention_of(word)) is not None
+
+    def _resolved(self, start: int, end: int) -> tuple[Span, str | None]:
+        """The span of a value without quotes, or of the default in it and the name of the innermost variable."""
+        start, end = spell.stripped(self.code, start, end)
+        name = None
+        while (match := _DEFAULT.match(self.code, start, end)) and self.code[end - 1] == "}":
+            name = match["name"]
+            start, end = spell.stripped(self.code, match.end(), end - 1)
+        return (start, end), name
+
+    def _keyed(self, around: Around, match: re.Match[str]) -> Setting:
+        """The setting of an override, of an option with ``=`` or of a variable among arguments."""
+        path, mark = match["path"], match["mark"] or ""
+        name = match.span("path")
+        if not mark and "." not in path and around.sets_variable:
+            return Setting(around.role or "value", path, None, around.facts | {"variable", "exported"}, name)
+        key = path.rpartition(".")[2]
+        facts = around.facts | {"override"}
+        if mark.startswith("-"):
+            key, facts = key.replace("-", "_"), around.facts | ({"option", "override"} if "." in path else {"option"})
+        role = "comparison" if mark == "~" else "value"
+        return Setting(around.role or role, key, path if "." in path or "override" in facts else None, facts, name)
+
+    def _after_option(self, around: Around, setting: Setting) -> Setting:
+        """The setting of a word, which is that of the option before it where there is one."""
+        before = around.before if around.box.type in HOLDS_OPTIONS else None
+        option = _OPTION.fullmatch(self.code, before.start_byte, before.end_byte) if before is not None else None
+        if option is None or around.role == "comparison":
+            return setting
+        key = option["path"].rpartition(".")[2].replace("-", "_")
+        key_path = option["path"] if "." in option["path"] else None
+        return Setting(around.role or "value", key, key_path, around.facts | {"option"}, option.span("path"))
+
+    def _flag(self, around: Around, option: re.Match[str]) -> None:
+        """An option that is a switch: with the word after it where that is a boolean, else alone."""
+        path = option["path"].replace("-", "_")
+        above, _, key = path.rpartition(".")
+        known = self.vocabulary.setting(key, above.rpartition(".")[2] or None)
+        if around.role == "comparison" or known is None:
+            return
+        setting = Setting(
+            around.role or "value", key, path if above else None, around.facts | {"cli-flag"}, option.span("path")
+        )
+        span, after = option.span(), around.after
+        if after is not None:
+            argument, _ = self._resolved(after.start_byte, after.end_byte)
+            word = self.code[slice(*argument)].lower()
+            if spell.is_boolean(word, numbers=True) or not (word.startswith("-") or known.takes == {BOOLEAN}):
+                self._done.add(after.start_byte)
+                self._value(around, argument, replace(setting, facts=around.facts | {"option"}))
+                return
+            if word.startswith("$") and key.lower() in word:
+                return
+        self._add(around, span, BOOLEAN, setting, "true")
+
+    def _value(self, around: Around, span: Span, setting: Setting) -> None:
+        """The word at ``span`` as the value of a setting, or as a bare word."""
+        word = self.code[slice(*span)]
+        key = setting.key or ""
+        if key.lower() in DEVICE_KEYS:
+            if setting.role == "value" and self.vocabulary.is_other_device(word):
+                self.elsewhere.add(self.absolute(around.branch))
+            if not self._names(word):
+                return
+        if word:
+            form = BOOLEAN if spell.is_boolean(word, numbers=True) else NUMBER if word.isdigit() else TEXT
+            self._add(around, span, form, setting)
+
+    def _add(self, around: Around, span: Span, form: str, setting: Setting, word: str | None = None) -> None:
+        start, end = self.absolute(span)
+        slot = None
+        if setting.name is not None and setting.key is not None:
+            first, last = self.absolute(setting.name)
+            box = self.absolute((around.box.start_byte, around.box.end_byte))
+            name = self.code[slice(*setting.name)]
+            slot = Slot(name, first, last, box_number(box), renames="variable" not in setting.facts)
+        self.sites[start] = Site(
+            start,
+            end,
+            form,
+            self.code[slice(*span)] if word is None else word,
+            setting.role,
+            slot=slot,
+            key=setting.key,
+            key_path=setting.key_path,
+            scope=around.scope,
+            facts=setting.facts,
+        )
+
+    def absolute(self, span: Span) -> Span:
+        """The span counted from the start of the file's text."""
+        return span[0] + self.shift, span[1] + self.shift
+
+    # --- Python and here-documents -----------------------------------------------------------------------------
+
+    def _heredoc(self, chain: list[Node], at: int) -> None:
+        """Read a here-document: as Python, as a script, or line by line where the lines are words of a command."""
+        body = chain[at]
+        if body.start_byte in self._done:
+            return
+        self._done.add(body.start_byte)
+        around = self._around(chain[:at], body)
+        statement = next((node for node in reversed(chain[:at]) if node.type == "redirected_statement"), chain[at - 1])
+        start = self.code.rfind("\n", 0, body.start_byte) + 1
+        head = self.code[statement.start_byte : start]
+        opened = next((each for each in chain[at - 1].children if each.type == "heredoc_start"), None)
+        quoted = opened is not None and self.code[opened.start_byte] in "'\"\\"
+        if _PYTHON.search(head):
+            self._python(start, body.end_byte, around, not quoted)
+        elif self.depth < MAX_DEPTH and _SHELL.search(head):
+            self._nested(start, body.end_byte, around, frozenset({"heredoc"}))
+        elif self.depth < MAX_DEPTH:
+            self._heredoc_lines(start, body.end_byte, around)
+
+    def _heredoc_lines(self, start: int, end: int, around: Around) -> None:
+        while start < end:
+            stop = self.code.find("\n", start, end) + 1 or end
+            line = self.code[start:stop]
+            if ("=" in line or "--" in line or next(self.vocabulary.names_in(line), None)) and _reads_as_words(line):
+                self._nested(start, stop, around, frozenset({"heredoc"}))
+            start = stop
+
+    def _python(self, start: int, end: int, around: Around, expands: bool) -> None:
+        facts = around.facts | {"heredoc"}
+        self.regions.append(Region(*self.absolute((start, end)), facts, around.scope, expands))
+
+
+def box_number(span: Span) -> int:
+    """The number of a command or an array, by its place."""
+    return (span[0] << 32) | span[1]
+
+
+def box_span(number: int) -> Span:
+    """The place of the command or the array with a number."""
+    return number >> 32, number & 0xFFFFFFFF
+
+
+def _inner(node: Node) -> Span:
+    """The span of a word without the quotes right around it."""
+    quoted = node.type in ("string", "raw_string") and node.end_byte - node.start_byte > 1
+    return (node.start_byte + 1, node.end_byte - 1) if quoted else (node.start_byte, node.end_byte)
+
+
+def _reads_as_words(content: str) -> bool:
+    """Whether text consists of overrides, options and their values, or is a command that runs a program."""
+    if _LAUNCH.match(content) and _PROGRAM.search(content):
+        return True
+    after_option = False
+    tokens = [match[0] for match in _TOKEN.finditer(content.replace("\\\r\n", " ").replace("\\\n", " "))]
+    for token in tokens:
+        if not (_SETTING.match(token) or token.startswith(("$", "#")) or after_option or not token.strip("\\ \t\r\n")):
+            return False
+        after_option = token.startswith("-") and "=" not in token
+    return any(map(_SETTING.match, tokens))

@@ -1,0 +1,131 @@
+"""Reads YAML: every scalar, key and comment that speaks of a dtype, an attention implementation or a switch.
+
+Facts that a mention can carry, besides those of the forms (accelerate, megatron, primary-config):
+    aliased-elsewhere: its anchor is also used under a key of another name.
+    argv: an item of a list that follows an option such as "--dtype".
+    embedded: an override inside a longer text, such as a command.
+    escaped: a quoted scalar whose text shows the value only after its escapes are undone.
+    generated: the file says that it is generated, or its name begins with ``_generated_``.
+    in-list: it is an item of a list, and not an override.
+    option: an override with leading dashes, such as ``--dtype=bfloat16``; always with ``override``.
+    other-device: the path or a ``device`` key in the file names a device that is not an NVIDIA GPU.
+    override: a list item of the form ``path.to.key=value``, of which it is the value.
+    part: it is only a part of its scalar, without the quotes of that scalar.
+    variable: a variable of the environment, by the key that it stands under.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+
+from precpatch.languages import spell
+from precpatch.languages.base import SiteReading
+from precpatch.languages.mention import Mention
+from precpatch.languages.site import Site
+from precpatch.languages.source import ReadError, SourceFile
+from precpatch.languages.tell import Teller
+from precpatch.languages.yaml.sites import Sites
+from precpatch.languages.yaml.walk import walk
+from precpatch.vocabulary import Vocabulary
+
+_UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+_ESCAPE = re.compile(rb"\\[xuU][0-9a-fA-F]{2}")
+_PLAIN = re.compile(r"[A-Za-z_][\w.+/-]*", re.ASCII)
+_GENERATED = re.compile(
+    r"@generated|auto(?:matically)?[- ]?generated|generated (?:by|from|via|with)\b|do not (?:edit|modify)",
+    re.IGNORECASE,
+)
+
+
+class YamlLanguage:
+    """The reader of YAML files: Hydra configs, DeepSpeed and accelerate settings, CI workflows."""
+
+    name = "yaml"
+    suffixes: tuple[str, ...] = (".yaml", ".yml")
+
+    def open(self, path: str, data: bytes) -> SourceFile:
+        """Find the encoding of ``data``: UTF-8, or UTF-16 where a byte order mark says so.
+
+        Raises:
+            ReadError: the bytes are not text in that encoding.
+        """
+        encoding, bom = _encoding(data)
+        try:
+            text = data[bom:].decode(encoding)
+        except UnicodeDecodeError as error:
+            offset = bom + error.start
+            codec = "UTF-16" if encoding in _UTF16.values() else "UTF-8"
+            raise ReadError(f"not text: byte 0x{data[offset]:02x} at offset {offset} is not {codec}") from None
+        source = SourceFile(path, data, encoding, bom, _file_facts(path, text))
+        if "\0" in text:
+            raise ReadError(f"not text: byte 0x00 at offset {source.offset(text.index(chr(0)))}")
+        return source
+
+    def hides(self, data: bytes) -> bool:
+        """Whether a word can stand in the text without standing in the bytes: in UTF-16, or as escapes."""
+        return data[:2] in _UTF16 or _ESCAPE.search(data) is not None
+
+    def read(self, source: SourceFile, vocabulary: Vocabulary, text: bool = False) -> YamlReading:
+        """Read a file; comments and longer text only with ``text``.
+
+        Raises:
+            ReadError: the file does not parse.
+        """
+        return YamlReading(source, vocabulary, text)
+
+
+class YamlReading(SiteReading):
+    """One YAML file that was read."""
+
+    def __init__(self, source: SourceFile, vocabulary: Vocabulary, text: bool = False) -> None:
+        super().__init__(source, vocabulary, Teller(source, vocabulary, YamlLanguage.name, quiet=True))
+        self._keys: set[tuple[int, str]] = set()
+        scalars = walk(source)
+        for scalar in scalars:
+            if scalar.slot == "key" and scalar.box is not None:
+                self._keys.add((scalar.box.number, scalar.value))
+        self.tell(Sites(source, scalars, vocabulary, text))
+
+    def holds(self, box: int, key: str) -> bool:
+        """Whether the mapping has this key, whatever stands under it."""
+        return (box, key) in self._keys
+
+    def written(self, site: Site, mention: Mention, value: str) -> str | None:
+        """A value in the quotes that are there; a plain scalar that would no longer be a string is quoted."""
+        text = mention.text
+        quote = text[0] if text[:1] in ("'", '"') else ""
+        new = spell.word(self.vocabulary, mention, text.strip(quote) if quote else text, value)
+        if quote == '"':
+            return f'"{new.translate({34: chr(92) + chr(34), 92: chr(92) * 2})}"'
+        if quote or self._needs_quotes(mention, new):
+            return "'{}'".format(new.replace("'", "''"))
+        return new
+
+    def _needs_quotes(self, mention: Mention, new: str) -> bool:
+        """Whether ``new`` would not be a string as a plain scalar that takes the place of the mention."""
+        if mention.kind == "switch" or "part" in mention.facts or mention.role == "comment":
+            return False
+        return _PLAIN.fullmatch(new) is None or new.lower() in spell.NOT_STRINGS
+
+    def check(self, data: bytes) -> str | None:
+        """Parse the file again after an edit; None when it is well, else what is wrong."""
+        try:
+            walk(YamlLanguage().open(self.source.path, data))
+        except ReadError as error:
+            return str(error)
+        return None
+
+
+def _encoding(data: bytes) -> tuple[str, int]:
+    """The codec of a YAML file and the length of its byte order mark."""
+    if data[:2] in _UTF16:
+        return _UTF16[data[:2]], 2
+    return "utf-8", 3 if data.startswith(b"\xef\xbb\xbf") else 0
+
+
+def _file_facts(path: str, text: str) -> frozenset[str]:
+    """What the name and the head of a file say of all of it."""
+    head = [line for line in text[:4096].splitlines()[:10] if line.lstrip().startswith("#")]
+    is_generated = PurePosixPath(path).name.startswith("_generated_") or any(map(_GENERATED.search, head))
+    return frozenset({"generated"}) if is_generated else frozenset()

@@ -1,0 +1,302 @@
+"""From scalars, and the gaps between them, to sites: values, overrides, defaults, commands and words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator
+from dataclasses import replace
+from functools import cached_property
+from pathlib import PurePosixPath
+
+from precpatch.languages import spell
+from precpatch.languages.base import path_facts
+from precpatch.languages.site import BOOLEAN, NUMBER, TEXT, Site, Slot
+from precpatch.languages.source import SourceFile
+from precpatch.languages.yaml.interpolation import defaults
+from precpatch.languages.yaml.walk import BREAKS, Box, Scalar, last_part
+from precpatch.vocabulary import Vocabulary
+from precpatch.vocabulary.words import CHOICE
+
+_DEVICE_KEYS = frozenset({"device", "device_name"})
+_ENVIRONMENT = frozenset({"env", "envs", "environment", "env_vars"})
+"""Keys under which the variables of a program's environment stand."""
+
+_BOOLEAN_TAGS = (None, "tag:yaml.org,2002:bool")
+_MAX_WORD = 200
+_LINE = re.compile(rf"[^{BREAKS}]*")
+_GAP = re.compile(rf"(?P<comment>#[^{BREAKS}]*)|(?P<tag>!(?:<[^>\s]*>|[^\s,\]}}]*))|[&*][^\s,\]}}]*")
+_OPTION = re.compile(r"--([A-Za-z][\w-]*)")
+_OVERRIDE = re.compile(r"(?P<mark>\+{1,2}|-{1,2})?(?P<path>\w[\w.@/-]*)=")
+_IN_COMMAND = re.compile(r"(?<![\w.])\+{0,2}(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*=['\"]?(?P<value>[A-Za-z]\w*)\b")
+
+
+class Sites:
+    """The sites of one file, in order of position.
+
+    With ``prose`` also the words in comments and in longer text.
+    """
+
+    def __init__(self, source: SourceFile, scalars: list[Scalar], vocabulary: Vocabulary, prose: bool) -> None:
+        self.source = source
+        self.text = source.text
+        self.vocabulary = vocabulary
+        self.prose = prose
+        self.scalars = scalars
+        self.stem = Slot(PurePosixPath(source.path).stem, renames=False)
+        self.facts = path_facts(source, vocabulary) | self._forms()
+        self._slots: dict[int, Slot | None] = {}
+        self._lists: dict[tuple[int, str], int] = {}
+        if any(map(self._chooses_other_device, scalars)):
+            self.facts |= {"other-device"}
+
+    def _forms(self) -> frozenset[str]:
+        """What kind of config the file is, by the keys of its documents, its path and what it says."""
+        found = set()
+        documents = {id(scalar.document): scalar.document for scalar in self.scalars}.values()
+        for form in self.vocabulary.forms:
+            if "yaml" not in form.languages or form.fact == "primary-config":
+                continue
+            if any(form.fits(document.keys) for document in documents) or form.fits_path(self.source.path):
+                found.add(form.fact)
+            elif form.says and any(each.slot == "value" and form.fits_value(each.key, each.value) for each in self.scalars):
+                found.add(form.fact)
+        return frozenset(found)
+
+    def _chooses_other_device(self, scalar: Scalar) -> bool:
+        """Whether the scalar says that the file is for a device that is not an NVIDIA GPU."""
+        return scalar.slot == "value" and scalar.key in _DEVICE_KEYS and self.vocabulary.is_other_device(scalar.value)
+
+    def __iter__(self) -> Iterator[Site]:
+        position = 0
+        for scalar in self.scalars:
+            start = scalar.start
+            if scalar.style in ("|", ">"):
+                start = self._body(scalar)
+            if self.prose:
+                yield from self._gap(position, start)
+            yield from self._scalar(scalar, start)
+            position = max(position, scalar.end)
+        if self.prose:
+            yield from self._gap(position, len(self.text))
+
+    def _body(self, scalar: Scalar) -> int:
+        """Where the text of a block scalar starts: at the end of the line of its ``|`` or ``>``."""
+        line = _LINE.match(self.text, scalar.start, scalar.end)
+        return line.end() if line else scalar.start
+
+    def _gap(self, start: int, end: int) -> Iterator[Site]:
+        """Comments and tags between two scalars."""
+        for match in _GAP.finditer(self.text, start, end):
+            if match.lastgroup is not None:
+                role = "comment" if match.lastgroup == "comment" else "text"
+                yield from self._words(*match.span(), Site(0, 0, TEXT, "", role, facts=self.facts))
+
+    # --- one scalar --------------------------------------------------------------------------------------------
+
+    def _scalar(self, scalar: Scalar, start: int) -> Iterator[Site]:
+        """The sites in one scalar, whose text starts at ``start``."""
+        end = scalar.end
+        if scalar.style in ("'", '"'):
+            start, end = start + 1, end - 1
+        if scalar.style in ("|", ">"):
+            yield from self._block(scalar, start, end)
+        elif (form := self._form(scalar)) is not None:
+            if scalar.slot != "root" or self.prose:
+                yield self._whole(scalar, form, scalar.value == self.text[start:end])
+        elif scalar.slot == "key":
+            yield from self._words(start, end, self._site(scalar))
+        else:
+            yield from self._parts(scalar, start, end)
+
+    def _form(self, scalar: Scalar) -> str | None:
+        """The form of a scalar that is one value as a whole and may say something; None for any other."""
+        word = scalar.value
+        if not word or len(word) > _MAX_WORD:
+            return None
+        if scalar.slot == "value" and self._setting_takes(scalar):
+            if spell.is_boolean(word):
+                return TEXT if scalar.style or scalar.tag not in _BOOLEAN_TAGS else BOOLEAN
+            return NUMBER if word.isdigit() and not scalar.style else TEXT
+        named = self.vocabulary.dtype_of(word) or self.vocabulary.attention_of(word)
+        return TEXT if named else None
+
+    def _setting_takes(self, scalar: Scalar) -> bool:
+        """Whether the scalar stands under the key of a setting for which a word like it can say something."""
+        slot = self._slot(scalar)
+        setting = self.vocabulary.setting(scalar.key, slot.above.key if slot and slot.above else None)
+        if setting is None:
+            return False
+        word = scalar.value
+        if setting.variable or spell.is_boolean(word) or word.isdigit():
+            return True
+        return CHOICE in setting.takes and word.lower() in setting.choices
+
+    def _whole(self, scalar: Scalar, form: str, bare: bool) -> Site:
+        site = self._site(scalar)
+        facts = site.facts if bare else site.facts | {"escaped"}
+        return replace(site, start=scalar.start, end=scalar.end, form=form, word=scalar.value, facts=facts)
+
+    def _site(self, scalar: Scalar) -> Site:
+        """What every site in a scalar has: its role, its key and its facts."""
+        facts = set(self.facts)
+        facts.update(self._facts_of_document(scalar))
+        if scalar.slot == "item":
+            facts.add("in-list")
+        if scalar.elsewhere:
+            facts.add("aliased-elsewhere")
+        if self._is_environment(scalar.box):
+            facts.add("variable")
+        role = {"key": "key", "value": "value", "item": "lookup"}.get(scalar.slot, "text")
+        option = self._option_before(scalar)
+        if option:
+            facts = facts - {"in-list"} | {"argv"}
+            return Site(0, 0, TEXT, "", "value", key=option, key_path=option, facts=frozenset(facts))
+        callee = scalar.box.target if scalar.box else None
+        slot = self._slot(scalar) if scalar.slot == "value" else None
+        return Site(
+            *(0, 0, TEXT, "", role),
+            slot=slot, key=scalar.key, key_path=scalar.key_path, callee=callee, facts=frozenset(facts),
+        )  # fmt: skip
+
+    def _facts_of_document(self, scalar: Scalar) -> frozenset[str]:
+        return frozenset({"primary-config"}) if self._primary[id(scalar.document)] else frozenset()
+
+    @cached_property
+    def _primary(self) -> dict[int, bool]:
+        """Document -> whether it is a whole trainer config, whose paths are Hydra's."""
+        forms = [form for form in self.vocabulary.forms if form.fact == "primary-config" and "yaml" in form.languages]
+        documents = {id(scalar.document): scalar.document for scalar in self.scalars}
+        return {number: any(form.fits(each.keys) for form in forms) for number, each in documents.items()}
+
+    def _is_environment(self, box: Box | None) -> bool:
+        return box is not None and box.key in _ENVIRONMENT
+
+    def _option_before(self, scalar: Scalar) -> str | None:
+        """``dtype`` for the item after ``--dtype`` in a list of arguments."""
+        if scalar.slot != "item" or scalar.named is None:
+            return None
+        match = _OPTION.fullmatch(scalar.named.value)
+        return match[1].replace("-", "_") if match else None
+
+    # --- slots -------------------------------------------------------------------------------------------------
+
+    def _slot(self, scalar: Scalar) -> Slot | None:
+        """The slot of a value: its key, and what the mapping stands under."""
+        if scalar.box is None:
+            return None
+        return self._slot_of(scalar.named, scalar.key, scalar.box)
+
+    def _slot_of(self, named: Scalar | None, key: str | None, box: Box) -> Slot | None:
+        if key is None or box.is_list:
+            return None
+        above = self._slot_of_box(box)
+        alone = box.keys == 1
+        if named is None:
+            return Slot(key, box=box.number, above=above, alone=alone, renames=False)
+        quotes = named.style in ("'", '"')
+        start, end = named.start + quotes, named.end - quotes
+        whole = named.value
+        if "." in whole:
+            return Slot(key, end - len(key), end, box.number, Slot(last_part(whole.rpartition(".")[0]) or ""), alone)
+        return Slot(key, start, end, box.number, above, alone)
+
+    def _slot_of_box(self, box: Box) -> Slot | None:
+        """The slot that a mapping stands in; at the top the name of the file, as Hydra's groups have it."""
+        if box.number not in self._slots:
+            self._slots[box.number] = None  # in case a file is nested into itself by an alias
+            if box.parent is None:
+                self._slots[box.number] = self.stem
+            elif not box.parent.is_list:
+                self._slots[box.number] = self._slot_of(box.named, box.key, box.parent)
+        return self._slots[box.number]
+
+    def _list_slot(self, box: Box | None, path: str, start: int) -> Slot:
+        """The slot of an override in a list: two overrides of one list that only differ in the last key are beside."""
+        return Slot(path, start, start + len(path), -box.number if box is not None else 0)
+
+    # --- longer text -------------------------------------------------------------------------------------------
+
+    def _block(self, scalar: Scalar, start: int, end: int) -> Iterator[Site]:
+        """A block scalar is prose or a script, unless a name is all that it holds."""
+        site = self._site(scalar)
+        told: set[int] = set()
+        if scalar.slot == "value" and len(scalar.value) < _MAX_WORD and scalar.value.strip():
+            span = spell.stripped(self.text, start, end)
+            if self._is_name(self.text[slice(*span)]):
+                told.add(span[0])
+                yield self._part(span, TEXT, site)
+        yield from self._told(self._commands(start, end, site), told)
+        yield from self._words(start, end, replace(site, role="text"), told)
+
+    def _parts(self, scalar: Scalar, start: int, end: int) -> Iterator[Site]:
+        """What stands inside a scalar: an override's value, interpolation defaults, and words."""
+        text = self.text[start:end]
+        has_override = scalar.slot == "item" and "=" in text
+        has_default = "${" in text
+        if not (has_override or has_default or "=" in text or self.prose):
+            return
+        site = self._site(scalar)
+        told: set[int] = set()
+        match = _OVERRIDE.match(self.text, start, end) if has_override else None
+        if match:
+            site = self._override(match, site, scalar.box)
+            yield from self._told(self._choice(spell.stripped(self.text, match.end(), end), site, "value"), told)
+        for first, last, path in defaults(text) if has_default else ():
+            key, key_path = (site.key, site.key_path) if site.key else (last_part(path), path)
+            chosen = replace(site, key=key, key_path=key_path)
+            span = start + first, start + last
+            yield from self._told(self._choice(span, chosen, "interpolation-default"), told)
+        if match is None:
+            yield from self._told(self._commands(start, end, site), told)
+        yield from self._words(start, end, replace(site, role="text"), told)
+
+    @staticmethod
+    def _told(sites: Iterator[Site], told: set[int]) -> Iterator[Site]:
+        """The sites, their places noted."""
+        for site in sites:
+            told.add(site.start)
+            yield site
+
+    def _override(self, match: re.Match[str], site: Site, box: Box | None) -> Site:
+        """The site of the value in an override, or of a variable in a list of an environment."""
+        path = match["path"]
+        if "variable" in site.facts and "." not in path:
+            return replace(site, key=path, key_path=path, facts=site.facts - {"in-list"}, slot=None)
+        facts = site.facts - {"in-list"} | {"override"}
+        if (match["mark"] or "").startswith("-"):
+            facts |= {"option"}
+        slot = self._list_slot(box, path, match.start("path"))
+        return replace(site, key=last_part(path), key_path=path, facts=facts, slot=slot)
+
+    def _choice(self, span: tuple[int, int], site: Site, role: str) -> Iterator[Site]:
+        """The word at ``span`` as the value of a setting, if it is one word."""
+        word = self.text[slice(*span)]
+        if not word or len(word) > _MAX_WORD:
+            return
+        form = BOOLEAN if spell.is_boolean(word) else NUMBER if word.isdigit() else TEXT
+        yield replace(self._part(span, form, site), role=role)
+
+    def _commands(self, start: int, end: int, site: Site) -> Iterator[Site]:
+        """Hydra overrides inside a longer text, such as a command of a CI workflow."""
+        for match in _IN_COMMAND.finditer(self.text, start, end):
+            if self._is_name(match["value"]):
+                yield replace(self._part(match.span("value"), TEXT, site), role="text", facts=site.facts | {"embedded", "part"})
+
+    def _is_name(self, word: str) -> bool:
+        """Whether a word names a dtype or an implementation that is not quiet."""
+        dtype = self.vocabulary.dtype_of(word)
+        value = dtype[0] if dtype else self.vocabulary.attention_of(word)
+        return value is not None and value not in self.vocabulary.quiet
+
+    def _words(self, start: int, end: int, site: Site, told: Container[int] = ()) -> Iterator[Site]:
+        """Each name that stands as a word between ``start`` and ``end``, but not where one is ``told`` already."""
+        if site.role in ("comment", "text") and not self.prose:
+            return
+        for match in self.vocabulary.names.finditer(self.text, start, end):
+            if match.start() not in told:
+                found = self._part(match.span(), TEXT, site)
+                yield replace(found, facts=site.facts) if site.role == "comment" else found
+
+    def _part(self, span: tuple[int, int], form: str, site: Site) -> Site:
+        word = self.text[slice(*span)]
+        return replace(site, start=span[0], end=span[1], form=form, word=word, facts=site.facts | {"part"})

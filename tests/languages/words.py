@@ -1,0 +1,11 @@
+"""Words of the vocabulary by what they take, for tests that go through them."""
+
+from __future__ import annotations
+
+from precpatch.vocabulary import builtin_vocabulary
+from precpatch.vocabulary.words import BOOLEAN, CHOICE, NUMBER
+
+SWITCH_KEYS = tuple(each.name for each in builtin_vocabulary().all_settings if BOOLEAN in each.takes)
+NAMED_SWITCHES = {each.name: each.choices for each in builtin_vocabulary().all_settings if CHOICE in each.takes}
+NUMBER_KEYS = frozenset(each.name for each in builtin_vocabulary().all_settings if NUMBER in each.takes)
+DEVICE_WORDS = builtin_vocabulary().device_words
