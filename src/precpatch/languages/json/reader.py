@@ -16,7 +16,7 @@ import json
 from precpatch.languages import spell
 from precpatch.languages.base import SiteReading, path_facts
 from precpatch.languages.json.encoding import hides_letters, is_wide, open_json
-from precpatch.languages.json.sites import Sites, is_settings
+from precpatch.languages.json.sites import Sites, could_hold_a_mention, is_settings
 from precpatch.languages.json.tree import load, parse
 from precpatch.languages.mention import Mention
 from precpatch.languages.site import BOOLEAN, NUMBER, Site, Slot
@@ -48,9 +48,14 @@ class JsonLanguage:
         """Read a file; with ``text`` the same, for JSON has no comments.
 
         Raises:
-            ReadError: the file is not JSON.
+            ReadError: the file is not JSON, and could hold a mention.
         """
-        boxes = parse(source) if is_settings(load(source), vocabulary) else []
+        try:
+            boxes = parse(source) if is_settings(load(source), vocabulary) else []
+        except ReadError:
+            if could_hold_a_mention(source.text, vocabulary):
+                raise
+            boxes = []
         return JsonReading(source, vocabulary, Sites(source.text, boxes, vocabulary, path_facts(source, vocabulary)))
 
 

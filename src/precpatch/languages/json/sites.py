@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from precpatch.languages.json.tree import Box, Member, Scalar, join
 from precpatch.languages.site import BOOLEAN, NUMBER, TEXT, Site, Slot
 from precpatch.vocabulary import Form, Vocabulary
+from precpatch.vocabulary.words import ATTENTION, DTYPE
 
 _FORMS = {"string": TEXT, "true": BOOLEAN, "false": BOOLEAN, "number": NUMBER}
+
+
+_STRING = re.compile(r'"([^"\\\n]{1,80})"')
+_VALUES = frozenset({ATTENTION, DTYPE})
 
 
 def is_settings(value: Any, vocabulary: Vocabulary) -> bool:
@@ -18,6 +24,12 @@ def is_settings(value: Any, vocabulary: Vocabulary) -> bool:
         return False
     keys = _keys((key, inner if isinstance(inner, dict) else ()) for key, inner in value.items())
     return any(form.fits(keys) for form in _forms(vocabulary))
+
+
+def could_hold_a_mention(text: str, vocabulary: Vocabulary) -> bool:
+    """Whether text that is not JSON holds the name of a value or a setting as a whole string."""
+    words = (match[1] for match in _STRING.finditer(text))
+    return any(vocabulary.is_looked_for(word) or vocabulary.setting(word) for word in words)
 
 
 class Sites:
@@ -32,6 +44,7 @@ class Sites:
         self.text = text
         self.facts = facts
         self._boxes = boxes
+        self._vocabulary = vocabulary
         self._forms = _forms(vocabulary)
         self._around: dict[int, frozenset[str]] = {}
         self._above: dict[int, Slot] = {}
@@ -64,7 +77,8 @@ class Sites:
     def _slot(self, number: int, box: Box, member: Member) -> Slot:
         above = self._above.get(id(box))
         alone = len(box.members) == 1
-        return Slot(member.key, member.start + 1, member.end - 1, number, above, alone)
+        renames = "." not in member.key  # a section has its keys under it, and not in its name
+        return Slot(member.key, member.start + 1, member.end - 1, number, above, alone, renames)
 
     def _site(self, box: Box, scalar: Scalar, slot: Slot, facts: frozenset[str]) -> Site:
         raw = self.text[scalar.start : scalar.end]
@@ -77,10 +91,20 @@ class Sites:
             word,
             "value",
             slot=slot,
-            key=slot.key,
+            key=self._key(slot),
             key_path=join(box.path, slot.key),
             facts=self.facts | facts | escaped,
         )
+
+
+    def _key(self, slot: Slot) -> str:
+        """The setting of a value: its own key, or the one above where that gives each part of a model its own."""
+        own, above = self._vocabulary.setting(slot.key), slot.above
+        if above is None or (own is not None and not own.takes.isdisjoint(_VALUES)):
+            return slot.key
+        outer = self._vocabulary.setting(above.key)
+        is_one = outer is not None and not outer.takes.isdisjoint(_VALUES) and BOOLEAN not in outer.takes
+        return above.key if is_one else slot.key
 
 
 def _forms(vocabulary: Vocabulary) -> tuple[Form, ...]:

@@ -308,7 +308,7 @@ class Finder:
             key = (embedded["key"] or embedded["option"] or "").rpartition(".")[2].replace("-", "_")
             if key and not self.vocabulary.is_of(key, "precision", "attention"):
                 continue
-            if not self._is_value(embedded["value"]):
+            if not self.vocabulary.is_looked_for(embedded["value"]):
                 continue
             found = self.at(forms.TEXT, embedded["value"], node, ancestors)
             if found.role.name not in {"docstring", "message", "comparison", "key"}:
@@ -316,12 +316,6 @@ class Finder:
                 found.role.facts.add("embedded")
                 yield found
             return
-
-    def _is_value(self, word: str) -> bool:
-        """Whether a word names a dtype or an implementation that is not quiet, and is no ordinary word."""
-        dtype = self.vocabulary.dtype_of(word)
-        value = dtype[0] if dtype else self.vocabulary.attention_of(word)
-        return value is not None and value not in self.vocabulary.quiet and word.lower() not in self.vocabulary.ordinary
 
     def f_string(self, node: ast.JoinedStr, ancestors: Ancestors) -> Iterator[Found]:
         """An f-string that is one override as a whole: ``f"a.dtype={'bf16'}"``, ``f"{p}.dtype=bfloat16"``."""

@@ -199,6 +199,10 @@ class PythonReading(SiteReading):
     def _says(self, word: str) -> object:
         return self.vocabulary.dtype_of(word) or self.vocabulary.attention_of(word)
 
+    def holds(self, box: int, key: str) -> bool:
+        """Whether the call or the dict has this key, or takes keys that are not written there."""
+        return self.finder.slots.holds(box, key)
+
     def extend(self, mention: Mention, value: str) -> tuple[Edit, ...]:
         """Add ``value`` to the literal list, tuple or set that the mention stands in, or a branch to its converter."""
         found = self._found.get((mention.start, mention.kind))

@@ -21,6 +21,7 @@ class Slots:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
+        self._boxes: dict[int, ast.Call | ast.Dict] = {}
 
     def of(self, node: ast.AST, ancestors: Ancestors, depth: int = _MOST_ABOVE) -> Slot | None:
         """The slot that the value ``node`` stands in, if a key is written there."""
@@ -41,6 +42,13 @@ class Slots:
             child = parent
         return None
 
+    def holds(self, box: int, key: str) -> bool:
+        """Whether the call or the dict of this number has this key, whatever stands under it."""
+        node = self._boxes.get(box)
+        if isinstance(node, ast.Call):
+            return any(keyword.arg in (key, None) for keyword in node.keywords)
+        return node is not None and any(each is None or string(each) == key for each in node.keys)
+
     def _keyword(self, keyword: ast.keyword, above: Ancestors, depth: int) -> Slot | None:
         """``f(key=value)``; in ``x = dict(key=value)`` the key stands under x, in a field of a class under the class."""
         call = above[-1] if above else None
@@ -48,6 +56,7 @@ class Slots:
             return None
         if keyword.arg in ("default", "default_factory"):
             return self.of(call, above[:-1], depth)
+        self._boxes[id(call)] = call
         start = self._tree.start(keyword)
         outer = self.of(call, above[:-1], depth - 1)
         return Slot(keyword.arg, start, start + len(keyword.arg), id(call), outer, _is_alone(call))
@@ -59,6 +68,7 @@ class Slots:
         key = string(node)
         if node is None or key is None:
             return None
+        self._boxes[id(table)] = table
         start = self._inside(node, key)
         return Slot(key, start, start + len(key), id(table), self.of(table, above, depth - 1), len(table.keys) == 1)
 

@@ -11,7 +11,7 @@ from precpatch.languages.source import ReadError
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Tree
 
-MAX_LEVELS = 400
+MAX_LEVELS = 2000
 """A script nested deeper than this is refused."""
 
 PART = frozenset(

@@ -171,7 +171,7 @@ class Script:
             setting = self._keyed(around, match)
             start = match.end()
         elif around.box.type == "variable_assignment":
-            match = None
+            pass
         elif option := _OPTION.fullmatch(self.code, start, end):
             self._flag(around, option)
             return
@@ -247,17 +247,16 @@ class Script:
         setting = Setting(
             around.role or "value", key, path if above else None, around.facts | {"cli-flag"}, option.span("path")
         )
-        span, after = option.span(), around.after
+        after = around.after
         if after is not None:
             argument, _ = self._resolved(after.start_byte, after.end_byte)
             word = self.code[slice(*argument)].lower()
             if spell.is_boolean(word, numbers=True) or not (word.startswith("-") or known.takes == {BOOLEAN}):
-                self._done.add(after.start_byte)
-                self._value(around, argument, replace(setting, facts=around.facts | {"option"}))
+                self._word(self._around(around.parents, after))
                 return
             if word.startswith("$") and key.lower() in word:
                 return
-        self._add(around, span, BOOLEAN, setting, "true")
+        self._add(around, option.span(), BOOLEAN, setting, "true")
 
     def _value(self, around: Around, span: Span, setting: Setting) -> None:
         """The word at ``span`` as the value of a setting, or as a bare word."""

@@ -15,19 +15,21 @@ from precpatch.languages.source import SourceFile
 from precpatch.languages.yaml.interpolation import defaults
 from precpatch.languages.yaml.walk import BREAKS, Box, Scalar, last_part
 from precpatch.vocabulary import Vocabulary
-from precpatch.vocabulary.words import CHOICE
 
 _DEVICE_KEYS = frozenset({"device", "device_name"})
 _ENVIRONMENT = frozenset({"env", "envs", "environment", "env_vars"})
 """Keys under which the variables of a program's environment stand."""
 
+_NOTHING = frozenset({"null", "~"})
 _BOOLEAN_TAGS = (None, "tag:yaml.org,2002:bool")
 _MAX_WORD = 200
 _LINE = re.compile(rf"[^{BREAKS}]*")
 _GAP = re.compile(rf"(?P<comment>#[^{BREAKS}]*)|(?P<tag>!(?:<[^>\s]*>|[^\s,\]}}]*))|[&*][^\s,\]}}]*")
 _OPTION = re.compile(r"--([A-Za-z][\w-]*)")
 _OVERRIDE = re.compile(r"(?P<mark>\+{1,2}|-{1,2})?(?P<path>\w[\w.@/-]*)=")
-_IN_COMMAND = re.compile(r"(?<![\w.])\+{0,2}(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*=['\"]?(?P<value>[A-Za-z]\w*)\b")
+_IN_COMMAND = re.compile(
+    r"(?<![\w.])\+{0,2}(?P<path>(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*)=['\"]?(?P<value>[A-Za-z][\w.]*)(?![\w.-])"
+)
 
 
 class Sites:
@@ -44,8 +46,7 @@ class Sites:
         self.scalars = scalars
         self.stem = Slot(PurePosixPath(source.path).stem, renames=False)
         self.facts = path_facts(source, vocabulary) | self._forms()
-        self._slots: dict[int, Slot | None] = {}
-        self._lists: dict[tuple[int, str], int] = {}
+        self._paths: dict[tuple[int, str], int] = {}
         if any(map(self._chooses_other_device, scalars)):
             self.facts |= {"other-device"}
 
@@ -113,23 +114,27 @@ class Sites:
         word = scalar.value
         if not word or len(word) > _MAX_WORD:
             return None
-        if scalar.slot == "value" and self._setting_takes(scalar):
+        if self._setting_takes(scalar, word):
             if spell.is_boolean(word):
                 return TEXT if scalar.style or scalar.tag not in _BOOLEAN_TAGS else BOOLEAN
             return NUMBER if word.isdigit() and not scalar.style else TEXT
-        named = self.vocabulary.dtype_of(word) or self.vocabulary.attention_of(word)
-        return TEXT if named else None
+        return TEXT if self._is_name(word) else None
 
-    def _setting_takes(self, scalar: Scalar) -> bool:
+    def _is_name(self, word: str) -> bool:
+        """Whether a word is a name of a dtype or an implementation, quiet ones too."""
+        return (self.vocabulary.dtype_of(word) or self.vocabulary.attention_of(word)) is not None
+
+    def _setting_takes(self, scalar: Scalar, word: str) -> bool:
         """Whether the scalar stands under the key of a setting for which a word like it can say something."""
-        slot = self._slot(scalar)
-        setting = self.vocabulary.setting(scalar.key, slot.above.key if slot and slot.above else None)
+        key = scalar.key if scalar.slot == "value" else self._option_before(scalar)
+        setting = self.vocabulary.setting(key, self._key_above(scalar)) if key else None
         if setting is None:
             return False
-        word = scalar.value
-        if setting.variable or spell.is_boolean(word) or word.isdigit():
-            return True
-        return CHOICE in setting.takes and word.lower() in setting.choices
+        if setting.variable:
+            return bool(scalar.style) or word.lower() not in _NOTHING
+        if spell.is_boolean(word):
+            return BOOLEAN in setting.takes
+        return setting.tells(TEXT, word)
 
     def _whole(self, scalar: Scalar, form: str, bare: bool) -> Site:
         site = self._site(scalar)
@@ -180,35 +185,42 @@ class Sites:
 
     # --- slots -------------------------------------------------------------------------------------------------
 
+    def _key_above(self, scalar: Scalar) -> str | None:
+        """The key that the key of a value stands under; at the top the name of the file, as Hydra's groups have it."""
+        box, named = scalar.box, scalar.named
+        if named is not None and scalar.slot == "value" and "." in named.value:
+            return last_part(named.value.rpartition(".")[0])
+        if box is None or box.is_list:
+            return None
+        return self.stem.key if box.parent is None else box.key
+
     def _slot(self, scalar: Scalar) -> Slot | None:
         """The slot of a value: its key, and what the mapping stands under."""
-        if scalar.box is None:
+        box = scalar.box
+        if box is None or box.is_list or scalar.key is None:
             return None
-        return self._slot_of(scalar.named, scalar.key, scalar.box)
+        named = scalar.named
+        if named is not None and "." in named.value:
+            return self._dotted(named, scalar.key, box)
+        above = self.stem
+        if box.parent is not None:
+            above = self._in_box(box.named, box.key or "", box.parent, None)
+        return self._in_box(named, scalar.key, box, above)
 
-    def _slot_of(self, named: Scalar | None, key: str | None, box: Box) -> Slot | None:
-        if key is None or box.is_list:
-            return None
-        above = self._slot_of_box(box)
-        alone = box.keys == 1
-        if named is None:
+    @staticmethod
+    def _in_box(named: Scalar | None, key: str, box: Box, above: Slot | None) -> Slot:
+        """A key of a mapping; one that is merged in, or is no plain scalar, is not given another name."""
+        alone, is_merged = box.keys == 1, box.named is not None and box.named.value == "<<"
+        if named is None or is_merged or box.is_list:
             return Slot(key, box=box.number, above=above, alone=alone, renames=False)
         quotes = named.style in ("'", '"')
-        start, end = named.start + quotes, named.end - quotes
-        whole = named.value
-        if "." in whole:
-            return Slot(key, end - len(key), end, box.number, Slot(last_part(whole.rpartition(".")[0]) or ""), alone)
-        return Slot(key, start, end, box.number, above, alone)
+        return Slot(key, named.start + quotes, named.end - quotes, box.number, above, alone)
 
-    def _slot_of_box(self, box: Box) -> Slot | None:
-        """The slot that a mapping stands in; at the top the name of the file, as Hydra's groups have it."""
-        if box.number not in self._slots:
-            self._slots[box.number] = None  # in case a file is nested into itself by an alias
-            if box.parent is None:
-                self._slots[box.number] = self.stem
-            elif not box.parent.is_list:
-                self._slots[box.number] = self._slot_of(box.named, box.key, box.parent)
-        return self._slots[box.number]
+    def _dotted(self, named: Scalar, key: str, box: Box) -> Slot:
+        """The last part of a dotted key, which stands beside those of the same path before it."""
+        path, end = named.value.rpartition(".")[0], named.end - (named.style in ("'", '"'))
+        number = self._paths.setdefault((box.number, path), -len(self._paths) - 1_000_000)
+        return Slot(key, end - len(key), end, number, Slot(last_part(path) or ""))
 
     def _list_slot(self, box: Box | None, path: str, start: int) -> Slot:
         """The slot of an override in a list: two overrides of one list that only differ in the last key are beside."""
@@ -220,11 +232,8 @@ class Sites:
         """A block scalar is prose or a script, unless a name is all that it holds."""
         site = self._site(scalar)
         told: set[int] = set()
-        if scalar.slot == "value" and len(scalar.value) < _MAX_WORD and scalar.value.strip():
-            span = spell.stripped(self.text, start, end)
-            if self._is_name(self.text[slice(*span)]):
-                told.add(span[0])
-                yield self._part(span, TEXT, site)
+        if scalar.slot == "value" and len(scalar.value) < _MAX_WORD and len(scalar.value.split()) == 1:
+            yield from self._told(self._choice(spell.stripped(self.text, start, end), site, "value"), told)
         yield from self._told(self._commands(start, end, site), told)
         yield from self._words(start, end, replace(site, role="text"), told)
 
@@ -250,11 +259,11 @@ class Sites:
             yield from self._told(self._commands(start, end, site), told)
         yield from self._words(start, end, replace(site, role="text"), told)
 
-    @staticmethod
-    def _told(sites: Iterator[Site], told: set[int]) -> Iterator[Site]:
-        """The sites, their places noted."""
+    def _told(self, sites: Iterator[Site], told: set[int]) -> Iterator[Site]:
+        """The sites, the places of those that are a name noted."""
         for site in sites:
-            told.add(site.start)
+            if self.vocabulary.dtype_of(site.word) or self.vocabulary.attention_of(site.word):
+                told.add(site.start)
             yield site
 
     def _override(self, match: re.Match[str], site: Site, box: Box | None) -> Site:
@@ -279,14 +288,10 @@ class Sites:
     def _commands(self, start: int, end: int, site: Site) -> Iterator[Site]:
         """Hydra overrides inside a longer text, such as a command of a CI workflow."""
         for match in _IN_COMMAND.finditer(self.text, start, end):
-            if self._is_name(match["value"]):
-                yield replace(self._part(match.span("value"), TEXT, site), role="text", facts=site.facts | {"embedded", "part"})
-
-    def _is_name(self, word: str) -> bool:
-        """Whether a word names a dtype or an implementation that is not quiet."""
-        dtype = self.vocabulary.dtype_of(word)
-        value = dtype[0] if dtype else self.vocabulary.attention_of(word)
-        return value is not None and value not in self.vocabulary.quiet
+            if self.vocabulary.is_looked_for(match["value"]):
+                found = self._part(match.span("value"), TEXT, site)
+                key, facts = last_part(match["path"]), found.facts | {"embedded"}
+                yield replace(found, role="text", key=key, key_path=match["path"], facts=facts, slot=None)
 
     def _words(self, start: int, end: int, site: Site, told: Container[int] = ()) -> Iterator[Site]:
         """Each name that stands as a word between ``start`` and ``end``, but not where one is ``told`` already."""
