@@ -17,13 +17,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from shapes import SHAPES, Shape
 
 from precpatch.config import Settings
-from precpatch.engine.policy import Policy
 from precpatch.gpu.resolve import resolve_target
 from precpatch.languages.source import ReadError
-from precpatch.session import chosen_rules, file_findings
+from precpatch.session import file_findings, policy_for
 
-RULES = chosen_rules(Settings())
-POLICIES = [Policy(RULES, resolve_target("p40")), Policy(RULES, resolve_target("v100", "float16", "sdpa"))]
+TARGETS = [resolve_target("p40"), resolve_target("v100", "float16", "sdpa")]
+POLICIES = [policy_for(Settings(), target) for target in TARGETS]
 
 
 def seconds(path: str, shape: Shape, size: int) -> tuple[float, str]:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from cache import cache_folder
+from hypothesis import settings
+
+# How long an example takes says nothing: the machine may be busy, and the first one imports what it needs.
+settings.register_profile("precpatch", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("precpatch")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -48,14 +48,20 @@ PYTHON: dict[str, Shape] = {
     "calls": _of("f(dtype=torch.bfloat16, a=1)\n", _TORCH),
     "arguments of one call": _of(" torch.bfloat16,\n", f"{_TORCH}f(\n", ")\n"),
     "keywords of one call": _of(" a@=torch.bfloat16,\n", f"{_TORCH}f(\n", ")\n"),
-    "branches": _of('    elif x == "a@": y = torch.bfloat16\n', f'{_FUNCTION}    if x == "bf16": y = torch.bfloat16\n', "", 40_000),
+    "branches": _of(
+        '    elif x == "a@": y = torch.bfloat16\n', f'{_FUNCTION}    if x == "bf16": y = torch.bfloat16\n', "", 40_000
+    ),
     "cases": _of('        case "b@": return torch.bfloat16\n', f"{_FUNCTION}    match x:\n"),
     "imports under other names": _of("from torch import bfloat16 as b@\n"),
     "imports in functions": _of("def f@():\n    from torch import bfloat16\n    return bfloat16\n"),
     "modules under other names": _of("import torch as t@\nx = t@.bfloat16\n"),
     "functions": _of("def f@(dtype=torch.bfloat16):\n    return torch.bfloat16\n", _TORCH),
-    "functions with defaults": _of('def f@(dtype="bf16"):\n    if dtype == "bf16":\n        return 1\n    raise ValueError\n'),
-    "classes": _of('class C@:\n    dtype: str = "bfloat16"\n    def check(self):\n        assert self.dtype in ["bfloat16"]\n'),
+    "functions with defaults": _of(
+        'def f@(dtype="bf16"):\n    if dtype == "bf16":\n        return 1\n    raise ValueError\n'
+    ),
+    "classes": _of(
+        'class C@:\n    dtype: str = "bfloat16"\n    def check(self):\n        assert self.dtype in ["bfloat16"]\n'
+    ),
     "suppressions": _of("x = torch.bfloat16  # precpatch: ignore\n", _TORCH),
     "suppressions alone": _of("# precpatch: ignore\n", _TORCH, "x = torch.bfloat16\n"),
     "switches": _of("A(bf16=True, fp16=False)\n"),
@@ -118,7 +124,9 @@ JSON: dict[str, Shape] = {
 
 def _cells(row: str) -> Shape:
     cell = '{"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": null, "source": [%s]},\n'
-    return _of(cell % row, '{"metadata": {}, "nbformat": 4, "nbformat_minor": 5, "cells": [\n', cell[:-2] % '"pass"' + "]}\n")
+    return _of(
+        cell % row, '{"metadata": {}, "nbformat": 4, "nbformat_minor": 5, "cells": [\n', cell[:-2] % '"pass"' + "]}\n"
+    )
 
 
 NOTEBOOK: dict[str, Shape] = {

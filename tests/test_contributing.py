@@ -13,7 +13,7 @@ from precpatch.vocabulary.load import builtin_folder, load_vocabulary
 
 PAGE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text("utf-8")
 NOTEBOOK = json.dumps({
-    "cells": [{"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": "f(WORD=True)\n"}],
+    "cells": [{"cell_type": "code", "metadata": {}, "outputs": [], "source": "f(WORD=True)\n"}],
     "metadata": {}, "nbformat": 4, "nbformat_minor": 5,
 })  # fmt: skip
 

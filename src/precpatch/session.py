@@ -12,14 +12,14 @@ from precpatch.config import Settings, did_you_mean
 from precpatch.discover import LEAVES_ROOT, Discovery, discover
 from precpatch.engine.decide import decide
 from precpatch.engine.finding import REWRITE, Finding, file_report
+from precpatch.engine.padding import NEEDLE, PaddingHomes, with_homes
 from precpatch.engine.policy import Policy
 from precpatch.engine.rules import Rule, load_rules
 from precpatch.engine.settle import settle_checkout, settle_file
 from precpatch.errors import UserError
 from precpatch.gpu.target import Target
 from precpatch.languages import language_of, languages
-from precpatch.languages.base import Reading, ReadError
-from precpatch.engine.padding import NEEDLE, PaddingHomes, with_homes
+from precpatch.languages.base import ReadError, Reading
 from precpatch.notes import FileNote
 from precpatch.patch.edits import PatchSet
 from precpatch.patch.transaction import not_writable
@@ -41,7 +41,7 @@ def plan(root: Path, paths: Sequence[Path], target: Target, settings: Settings, 
         UserError: a path or a rule file cannot be used.
     """
     found = discover(root, paths, settings.include, settings.exclude, suffixes=tuple(languages()))
-    run = _Run(root, Policy(chosen_rules(settings), target, settings.unsafe, show_text))
+    run = _Run(root, policy_for(settings, target, show_text=show_text))
     for path in found.files:
         run.take(path)
     run.settle_waiting(found)
@@ -134,13 +134,19 @@ def _helper_modules(root: Path, modules: Iterable[str]) -> Iterable[tuple[str, b
                 yield path, data
 
 
-def chosen_rules(settings: Settings) -> tuple[Rule, ...]:
-    """The rules of a run: the built-in ones and the user's, after ``select`` and ``ignore``.
+def policy_for(settings: Settings, target: Target, *, show_text: bool = False) -> Policy:
+    """The policy of a run.
 
     Raises:
         UserError: a rule file cannot be used, or a name in ``select`` or ``ignore`` is no rule.
     """
     rules = load_rules(settings.rules)
+    ids = frozenset(rule.id for rule in rules)
+    return Policy(_chosen(rules, settings), target, settings.unsafe, show_text, ids)
+
+
+def _chosen(rules: Sequence[Rule], settings: Settings) -> tuple[Rule, ...]:
+    """The rules after ``select`` and ``ignore``."""
     names = [rule.id for rule in rules]
     for option in ("select", "ignore"):
         for glob in getattr(settings, option):

@@ -150,6 +150,7 @@ def test_the_output_can_be_a_file(log: Path, tmp_path: Path) -> None:
         (bytes(range(1, 256)) * 9, "is not a text log: it holds binary data."),
         (None, "cannot be read: No such file or directory."),
     ],
+    ids=["empty", "compressed and empty", "a program", "bytes", "missing"],
 )
 def test_what_is_not_a_log_is_one_line(content: bytes | None, told: str, log: Path) -> None:
     log.unlink()

@@ -52,7 +52,7 @@ def test_the_command_is_one_of_precpatch(failure: Failure) -> None:
 
 
 @each_failure
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_every_match_holds_an_anchor(failure: Failure, data: st.DataObject) -> None:
     match = data.draw(st.from_regex(failure.regex, fullmatch=True))

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from readers import Reader
+from words import SWITCH_KEYS
 
-from precpatch.languages.base import ReadError
+from precpatch.languages.base import Language, ReadError
 from precpatch.languages.json import MAX_DEPTH, MAX_PATH, JsonLanguage
 from precpatch.languages.mention import KINDS, ROLES, Mention
 from precpatch.languages.source import SourceFile
 from precpatch.patch.edits import Edit, PatchSet
-from readers import Reader
-from words import SWITCH_KEYS
 
 READER = Reader(JsonLanguage())
 
@@ -102,7 +102,7 @@ def error_of(data: str | bytes) -> str:
 
 
 def test_is_a_language() -> None:
-    reader: Language = READER
+    reader: Language = READER.language
     assert reader.name == "json"
     assert reader.suffixes == (".json",)
     source = opened(MODEL)
@@ -599,7 +599,7 @@ def fixes(source: SourceFile) -> list[Edit]:
 
 
 @given(documents())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_rewriting_changes_only_what_was_told(data: bytes) -> None:
     source = opened(data)
     edits = sorted(fixes(source), key=lambda edit: edit.start)
@@ -628,7 +628,7 @@ def settled(value: Any, key: str = "", above: str = "") -> Any:
 
 
 @given(documents())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_rest_of_the_tree_is_equal(data: bytes) -> None:
     source = opened(data)
     after = PatchSet.of(fixes(source), lambda _: data).apply_to(source.path, data)
@@ -637,7 +637,7 @@ def test_the_rest_of_the_tree_is_equal(data: bytes) -> None:
 
 
 @given(st.text(st.sampled_from('{}[]",:\\ \r\n\tub0f16t\ufeffé🙂'), max_size=40))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_any_text_is_read_or_refused(text: str) -> None:
     refusal = ""
     try:

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from readers import Reader
 
-from precpatch.languages.base import ReadError
+from precpatch.languages.base import Language, ReadError
 from precpatch.languages.mention import KINDS, ROLES, Mention
 from precpatch.languages.notebook import MAX_MAGICS, NotebookLanguage
 from precpatch.languages.python import PythonLanguage
 from precpatch.languages.source import SourceFile
 from precpatch.patch.edits import Edit, PatchSet
-from readers import Reader
 
 READER = Reader(NotebookLanguage())
 PYTHON = Reader(PythonLanguage())
@@ -122,7 +122,7 @@ def error_of(data: str | bytes) -> str:
 
 
 def test_is_a_language() -> None:
-    reader: Language = READER
+    reader: Language = READER.language
     assert reader.name == "notebook"
     assert reader.suffixes == (".ipynb",)
 
@@ -457,7 +457,7 @@ def notebooks(draw: st.DrawFn) -> bytes:
 
 
 @given(notebooks())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_rewriting_is_what_the_python_reader_does(data: bytes) -> None:
     source = opened(data)
     edits = sorted(fixes(source), key=lambda edit: edit.start)
@@ -480,7 +480,7 @@ def test_rewriting_is_what_the_python_reader_does(data: bytes) -> None:
 
 
 @given(st.lists(st.sampled_from(LINES), max_size=5))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_one_cell_reads_like_a_file(lines: list[str]) -> None:
     code = "\n".join(line for line in lines if line[:1] not in ("%", "!")) + "\n"
     expected = [(m.role, m.value, m.key, m.callee, m.text) for m in PYTHON.read(PYTHON.open("x.py", code.encode()))]
@@ -489,7 +489,7 @@ def test_one_cell_reads_like_a_file(lines: list[str]) -> None:
 
 
 @given(st.text(st.sampled_from("%!?\\'\"(): \n\r=xbf16\ufeffé🙂"), max_size=40))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_cell_is_read_or_refused(cell: str) -> None:
     refusal = ""
     try:

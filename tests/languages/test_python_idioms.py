@@ -15,7 +15,9 @@ P40 = Policy(load_rules(), resolve_target("p40"))
 
 def acted_on(code: str) -> list[str]:
     """What is rewritten or reported in a line."""
-    return [each.mention.text for each in file_findings("m.py", code.encode(), P40) if each.verdict in {REWRITE, REPORT}]
+    return [
+        each.mention.text for each in file_findings("m.py", code.encode(), P40) if each.verdict in {REWRITE, REPORT}
+    ]
 
 
 def roles(code: str) -> list[str]:
@@ -103,12 +105,16 @@ def test_a_dtype_that_is_given_a_name(name: str) -> None:
     assert roles(f'import torch\nEntry({name}="bf16", value=torch.bfloat16)\n')[-1] == "lookup"
 
 
-@pytest.mark.parametrize("function", ["is_supported", "has_kernel", "support_dtype", "supports_dtype", "can_run", "_is_ok"])
+@pytest.mark.parametrize(
+    "function", ["is_supported", "has_kernel", "support_dtype", "supports_dtype", "can_run", "_is_ok"]
+)
 def test_a_function_that_asks(function: str) -> None:
     assert roles(f'{function}("flash_attention_2")\n') == ["comparison"]
 
 
-@pytest.mark.parametrize("function", ["check_attention", "validate_attention", "verify_name", "require_name", "assert_name"])
+@pytest.mark.parametrize(
+    "function", ["check_attention", "validate_attention", "verify_name", "require_name", "assert_name"]
+)
 def test_a_function_that_asks_by_name(function: str) -> None:
     assert roles(f'{function}("flash_attention_2")\n') == ["comparison"]
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precpatch.engine.policy import Policy
 from precpatch.engine.finding import REPORT, REWRITE, Finding
+from precpatch.engine.policy import Policy
 from precpatch.engine.rules import load_rules
 from precpatch.gpu.resolve import resolve_target
 from precpatch.patch.edits import PatchSet

@@ -9,14 +9,14 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from readers import Reader
+from words import DEVICE_WORDS, NAMED_SWITCHES, NUMBER_KEYS, SWITCH_KEYS
 
 from precpatch.languages.base import ReadError
 from precpatch.languages.mention import KINDS, ROLES, Mention
 from precpatch.languages.shell import ShellLanguage
 from precpatch.languages.source import SourceFile
 from precpatch.patch.edits import PatchSet
-from readers import Reader
-from words import DEVICE_WORDS, NAMED_SWITCHES, NUMBER_KEYS, SWITCH_KEYS
 
 READER = Reader(ShellLanguage())
 BASH = shutil.which("bash")
@@ -673,7 +673,7 @@ def scripts(draw: st.DrawFn) -> str:
     return "".join(line.format(*(draw(DTYPE_WORDS) for _ in range(line.count("{}")))) + "\n" for line in lines)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(scripts(), st.sampled_from(["float32", "float16"]))
 def test_only_the_values_change_and_a_second_run_finds_none(script: str, dtype: str) -> None:
     source = opened(script)
@@ -701,7 +701,7 @@ def test_bash_accepts_the_result(text: str) -> None:
         assert (run.returncode, run.stderr) == (0, b"")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(alphabet="bf16 =\"'${}()\\\n<>-.adtypEOF&|;#[]é", max_size=60))
 def test_any_text_is_read(text: str) -> None:
     read(f"{text} a.dtype=bf16\n")

@@ -10,16 +10,16 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from readers import Reader
+from words import NAMED_SWITCHES, SWITCH_KEYS
 
-from precpatch.languages.yaml import walk as module
-from precpatch.languages.base import ReadError
+from precpatch.languages.base import Language, ReadError
 from precpatch.languages.mention import KINDS, ROLES, Mention
 from precpatch.languages.source import SourceFile
 from precpatch.languages.yaml import MAX_DEPTH, YamlLanguage
-from precpatch.vocabulary import builtin_vocabulary
+from precpatch.languages.yaml import walk as module
 from precpatch.patch.edits import Edit
-from readers import Reader
-from words import NAMED_SWITCHES, SWITCH_KEYS
+from precpatch.vocabulary import builtin_vocabulary
 
 READER = Reader(YamlLanguage())
 
@@ -236,7 +236,9 @@ def test_anchors_flow_style_and_documents() -> None:
 )
 @pytest.mark.parametrize("quote", ["", "'", '"'])
 def test_names(word: str, kind: str, value: str, spelling: str, quote: str) -> None:
-    (mention,) = READER.read(opened(f"{kind}_{'implementation' if kind == 'attention' else 'dtype'}: {quote}{word}{quote}\n"))
+    (mention,) = READER.read(
+        opened(f"{kind}_{'implementation' if kind == 'attention' else 'dtype'}: {quote}{word}{quote}\n")
+    )
     assert (mention.kind, mention.value, mention.spelling) == (kind, value, spelling)
     assert (mention.role, mention.text) == ("value", f"{quote}{word}{quote}")
     assert "part" not in mention.facts
@@ -894,7 +896,7 @@ def documents(draw: st.DrawFn) -> bytes:
 
 
 @given(documents())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_rewriting_changes_only_what_was_told(data: bytes) -> None:
     source = opened(data)
     told = [m for m in read(data) if m.role in DECIDING and m.value in REWRITES]
@@ -921,7 +923,7 @@ def shifts(edits: list[Edit]) -> list[int]:
 
 
 @given(documents())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_rest_of_the_tree_is_equal(data: bytes) -> None:
     after = rewritten(data, REWRITES)
     before_text, after_text = opened(data).text, opened(after).text
@@ -949,7 +951,7 @@ def plain(node: object) -> object:
 
 
 @given(st.text(st.sampled_from("ab:-#'\"{}[]&*!|>\n\r\t $,bf16\ufeff\x85\u2028é🙂"), max_size=60))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_any_text_is_read_or_refused(text: str) -> None:
     refusal = ""
     try:

@@ -81,7 +81,7 @@ def test_apply_then_revert(tree: Path) -> None:
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b", "d/c", "d/e/f"]), st.binary(max_size=60), min_size=1), st.randoms())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_any_edits_come_back(files: dict[str, bytes], chance: random.Random) -> None:
     with tempfile.TemporaryDirectory() as name:
         root = write_tree(Path(name), files)

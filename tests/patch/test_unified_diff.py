@@ -53,7 +53,7 @@ def read(folder: Path) -> dict[str, bytes]:
 @given(
     st.dictionaries(NAMES, st.one_of(edited(), edited(), FILES.map(lambda data: (None, data))), min_size=1, max_size=6)
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_git_apply_makes_the_bytes_of_apply_to(
     tree: dict[str, tuple[bytes, list[tuple[int, bytes, bytes]]] | tuple[None, bytes]],
 ) -> None:

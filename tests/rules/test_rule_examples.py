@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from precpatch.engine.policy import Policy
 from precpatch.engine.finding import REWRITE
+from precpatch.engine.policy import Policy
 from precpatch.engine.rules import Example, Rule, load_rules
 from precpatch.gpu.resolve import resolve_target
 from precpatch.patch.edits import PatchSet

@@ -10,7 +10,7 @@ import os
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 if importlib.util.find_spec("torch") is None and not os.environ.get("CI"):
@@ -39,7 +39,6 @@ def reference_unpad(hidden: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Ten
     return tokens, [row * length + at for row, at in places], cumulative, max(lengths)
 
 
-@settings(deadline=None)
 @given(MASKS, st.sampled_from([(), (3,), (2, 3)]), st.sampled_from([torch.bool, torch.int64]))
 def test_unpad_agrees_forward_and_backward(rows: list[list[bool]], tail: tuple[int, ...], dtype: torch.dtype) -> None:
     mask = torch.tensor(rows).to(dtype)
@@ -59,7 +58,6 @@ def test_unpad_agrees_forward_and_backward(rows: list[list[bool]], tail: tuple[i
     assert torch.equal(hidden.grad, twin.grad)
 
 
-@settings(deadline=None)
 @given(MASKS, st.sampled_from([(3,), (2, 3)]))
 def test_pad_undoes_unpad_forward_and_backward(rows: list[list[bool]], tail: tuple[int, ...]) -> None:
     mask = torch.tensor(rows)

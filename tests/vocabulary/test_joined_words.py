@@ -27,11 +27,11 @@ then: {then}
 """
 
 
-def policy(folder: Path, match: str, then: str = "{action: report}", safety: str = "report", target: str = "p40") -> Policy:
+def policy(folder: Path, match: str, then: str = "{action: report}", safety: str = "report") -> Policy:
     """The policy of a run with one more rule, and only that one."""
     (folder / "own.yaml").write_text(RULE.format(id="own-rule", safety=safety, match=match, then=then))
     rules = [rule for rule in load_rules([folder]) if rule.id == "own-rule"]
-    return Policy(rules, resolve_target(target))
+    return Policy(rules, resolve_target("p40"))
 
 
 def told(policy: Policy, path: str, text: str) -> list[str]:
@@ -119,7 +119,8 @@ def test_a_dtype_and_an_implementation_that_only_the_rule_knows(tmp_path: Path) 
 
 
 def test_a_switch_of_ones_own_is_rewritten(tmp_path: Path) -> None:
-    own = policy(tmp_path, "{kind: switch, key: use_flash_rope, value: 'true'}", "{action: rewrite, to: 'false'}", "safe")
+    switch = "{kind: switch, key: use_flash_rope, value: 'true'}"
+    own = policy(tmp_path, switch, "{action: rewrite, to: 'false'}", "safe")
     found = {
         path: [each.after for each in file_findings(path, text.encode(), own) if each.verdict == REWRITE]
         for path, text in {

@@ -27,7 +27,7 @@ def explain(
     folders: options.RuleFolders = None,
     config: options.ConfigFile = None,
 ) -> None:
-    """Explain a rule: what it does, why, an example, its sources.
+    """Explain a rule: what it does, why, what it claims and in which order it is asked, an example, its sources.
 
     Examples:
       precpatch explain dtype-value
@@ -49,6 +49,9 @@ def _lines(rule: Rule) -> Iterator[Line]:
     yield from _section("What it does", rule.what)
     yield from _section("Why", rule.why)
     yield from _section("When", _conditions(rule))
+    yield from _section("Claims", "\n".join(_claims(rule)))
+    yield from _section("Then", _then(rule))
+    yield from _section("Asked", _asked(rule))
     yield from _section("Safety", SAFETIES[rule.safety])
     yield from _examples(rule)
     sources = [f"{reference.title} {reference.url or ''}" for reference in rule.references]
@@ -74,6 +77,44 @@ def _conditions(rule: Rule) -> str:
         return "For every target."
     asked = [f"{'yes' if answer else 'no '}  {QUESTIONS[question]}" for question, answer in rule.when]
     return "\n".join(["For a target of which this is true:", *asked])
+
+
+def _claims(rule: Rule) -> Iterator[str]:
+    """Each alternative of ``match``, the fields below one another."""
+    from precpatch.vocabulary.facts import load_facts
+
+    facts = load_facts()
+    for number, match in enumerate(rule.matches):
+        yield "A place of which this is true:" if number == 0 else "or:"
+        yield from (f"  {name}: {', '.join(globs)}" for name, globs in match.globs)
+        yield from (f"  {name}: {facts[name].says}" for name in sorted(match.facts))
+        yield from (f"  not {name}: {facts[name].says}" for name in sorted(match.without))
+        if match.allows_target is not None:
+            yield f"  the values that are allowed there {'include' if match.allows_target else 'lack'} the target's"
+
+
+def _then(rule: Rule) -> str:
+    """What becomes of a place that the rule claims."""
+    written = {"dtype": "the target's dtype", "attention": "the target's attention implementation"}
+    texts = {
+        "rewrite": f"It is rewritten to {written.get(rule.to, rule.to)}, in its own spelling.",
+        "extend": f"It is extended by {written.get(rule.to, rule.to)}.",
+        "report": "A person is told.",
+        "keep": "It stays as it is.",
+        "group": f"All such places of a {rule.scope} change together or not at all.",
+    }
+    more = [texts[rule.action]]
+    if rule.follows:
+        more.append(f"Only together with what it follows; else it is {rule.otherwise}ed.".replace("keeped", "kept"))
+    if rule.alongside:
+        more.append("Beside what another rule decides, where that one acts as well.")
+    return "\n".join(more)
+
+
+def _asked(rule: Rule) -> str:
+    from precpatch.engine.bands import BANDS
+
+    return f"In the band {rule.band!r}: {BANDS[rule.band]}."
 
 
 def _examples(rule: Rule) -> Iterator[Line]:

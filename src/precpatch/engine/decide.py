@@ -7,20 +7,16 @@ in one piece becomes a report.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from precpatch.engine.finding import KEEP, REPORT, REWRITE, SUPPRESSED, UNSAFE, Finding
 from precpatch.engine.policy import Policy
 from precpatch.engine.rules import Match, Rule
+from precpatch.engine.suppressions import Suppressions
 from precpatch.languages.base import Reading
 from precpatch.languages.mention import ROLES, Mention, place
 from precpatch.languages.source import SourceFile
 from precpatch.patch.edits import Edit
-
-_IGNORE = re.compile(r"#\s*precpatch:\s*ignore(?:\[([\w\s,*-]+)\])?(?![\w-])")
-_IGNORE_FILE = re.compile(r"^\s*#\s*precpatch:\s*ignore-file\b", re.MULTILINE)
 
 WAITS = "padding"
 """What a rule rewrites to where the rest of the checkout decides: the edits are made last."""
@@ -53,24 +49,27 @@ def decide(policy: Policy, reading: Reading) -> list[Finding]:
     Switches and imports that no rule claims are not told: they say nothing about this target.
     """
     source = reading.source
-    cases = [_first_verdict(policy, source, mention) for mention in reading.mentions]
+    suppressions = Suppressions(source)
+    cases = [_first_verdict(policy, suppressions, mention) for mention in reading.mentions]
     _settle_followers(cases)
     _hold_back_refused(policy, cases)
     _settle_imports(cases)
     _make_edits(policy, reading, cases)
     told = [case for case in cases if case.rule is not None or case.mention.kind in {"dtype", "attention"}]
-    return [_finding(source, each) for case in told for each in (case, *_alongside(policy, source, case))]
+    findings = [_finding(source, each) for case in told for each in (case, *_alongside(policy, suppressions, case))]
+    active = (rule.id for rule in policy.active)
+    return [*findings, *suppressions.complaints(policy.known, active, reading.mentions)]
 
 
 # --- the first verdict ---------------------------------------------------------------------------------------------
 
 
-def _first_verdict(policy: Policy, source: SourceFile, mention: Mention) -> _Case:
+def _first_verdict(policy: Policy, suppressions: Suppressions, mention: Mention) -> _Case:
     rule = next((rule for rule in policy.rules_for(mention) if rule.decides and claims(rule, policy, mention)), None)
     if rule is None:
         return _Case(mention, None, KEEP, f"kept: {_why_unclaimed(policy, mention)}")
     message = _message(rule, policy, mention)
-    if _is_suppressed(source, mention, rule.id):
+    if suppressions.covers(mention, rule.id):
         return _Case(mention, rule, SUPPRESSED, "suppressed by a comment")
     if rule.action in {"report", "keep"}:
         return _Case(mention, rule, rule.action, message)
@@ -92,14 +91,14 @@ def _why_unclaimed(policy: Policy, mention: Mention) -> str:
     return ROLES[mention.role]
 
 
-def _alongside(policy: Policy, source: SourceFile, case: _Case) -> list[_Case]:
+def _alongside(policy: Policy, suppressions: Suppressions, case: _Case) -> list[_Case]:
     """The reports of rules that only add to what is rewritten at the place."""
     if case.verdict != REWRITE:
         return []
     return [
         _Case(case.mention, rule, REPORT, _message(rule, policy, case.mention))
         for rule in policy.rules_for(case.mention)
-        if rule.alongside and claims(rule, policy, case.mention) and not _is_suppressed(source, case.mention, rule.id)
+        if rule.alongside and claims(rule, policy, case.mention) and not suppressions.covers(case.mention, rule.id)
     ]
 
 
@@ -136,19 +135,6 @@ def _message(rule: Rule, policy: Policy, mention: Mention) -> str:
     for name, value in values.items():
         text = text.replace("{" + name + "}", value)
     return " ".join(text.split())
-
-
-def _is_suppressed(source: SourceFile, mention: Mention, rule: str) -> bool:
-    """``# precpatch: ignore`` or ``ignore[rule-id]`` on a line of the mention, or ``ignore-file`` anywhere."""
-    if "precpatch:" not in source.text:
-        return False
-    if _IGNORE_FILE.search(source.text):
-        return True
-    for line in range(mention.line, mention.end_line + 1):
-        match = _IGNORE.search(source.line_text(line))
-        if match and (match[1] is None or rule in re.split(r"[\s,]+", match[1].strip())):
-            return True
-    return False
 
 
 # --- mentions that change together ---------------------------------------------------------------------------------

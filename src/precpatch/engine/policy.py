@@ -23,12 +23,14 @@ class Policy:
         target: the GPU and its policy.
         unsafe: whether fixes that a person should review are made.
         show_text: whether words that decide nothing are listed as well.
+        ids: the ids of all rules there are, also of those that this run leaves out; those of ``rules`` where empty.
     """
 
     rules: Sequence[Rule]
     target: Target
     unsafe: bool = False
     show_text: bool = False
+    ids: frozenset[str] = frozenset()
     _deciding: dict[tuple[str, ...], tuple[Rule, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
@@ -40,6 +42,11 @@ class Policy:
     def needles(self) -> Mapping[str, Needles]:
         """Language -> the bytes without which a file of it is not read."""
         return needles_by_language(self.rules, self.target, self.vocabulary, everything=self.show_text)
+
+    @cached_property
+    def known(self) -> frozenset[str]:
+        """The ids of all rules there are."""
+        return self.ids or frozenset(rule.id for rule in self.rules)
 
     @cached_property
     def active(self) -> tuple[Rule, ...]:

@@ -7,7 +7,8 @@ written, and groups of which one member stays. All of it ends here; nothing else
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 from precpatch.engine.decide import claims
 from precpatch.engine.finding import KEEP, REPORT, REWRITE, SUPPRESSED, UNSAFE, Finding
@@ -33,7 +34,7 @@ def settle_file(policy: Policy, reading: Reading, findings: Sequence[Finding]) -
     return [finding.refused(f"the rewritten file would not parse ({problem})") for finding in settled]
 
 
-def settle_checkout(policy: Policy, findings: Sequence[Finding], locked: Collection[str]) -> list[Finding]:
+def settle_checkout(policy: Policy, findings: Sequence[Finding], locked: AbstractSet[str]) -> list[Finding]:
     """The findings of all files, none of which writes one of the ``locked`` files."""
     refused = {finding.together for finding in findings if finding.verdict == REWRITE and locked & _written_by(finding)}
     reason = "not-writable: the file or its folder is read-only"

@@ -37,7 +37,11 @@ def vocabulary_for(rules: Iterable[Rule], vocabulary: Vocabulary) -> Vocabulary:
         if "attention" in kinds:
             attention += [value for value in values if _is_new(value, vocabulary.attention)]
         settings += [each for key in keys if (each := _setting(vocabulary, key, kinds, values, match)) is not None]
-    return vocabulary.joined(settings, packages, dtypes, attention) if settings or packages or dtypes or attention else vocabulary
+    return (
+        vocabulary.joined(settings, packages, dtypes, attention)
+        if settings or packages or dtypes or attention
+        else vocabulary
+    )
 
 
 def needles_by_language(
@@ -72,7 +76,9 @@ def _wanted(rules: Iterable[Rule], language: str) -> Iterator[Wanted]:
     facts = load_facts()
     for match in (match for rule in rules for match in rule.matches):
         globs = dict(match.globs)
-        if "language" in globs and not any(pattern.match(language) for name, pattern in match.patterns if name == "language"):
+        if "language" in globs and not any(
+            pattern.match(language) for name, pattern in match.patterns if name == "language"
+        ):
             continue
         needles = [needle for fact in match.facts if (needle := _needle(facts, fact))]
         yield Wanted(globs.get("kind"), globs.get("value"), globs.get("key"), tuple(needles[:1]))
@@ -114,7 +120,9 @@ def _setting(
         takes |= {CHOICE} if choices else set()
         takes |= {ANY} if is_variable else set()
     known = None if _is_glob(key) else vocabulary.setting(*reversed(key.rsplit(".", 1)))
-    if not takes or (known is not None and takes <= known.takes | {BOOLEAN, ANY} and choices <= known.choices | _words(vocabulary)):
+    if not takes or (
+        known is not None and takes <= known.takes | {BOOLEAN, ANY} and choices <= known.choices | _words(vocabulary)
+    ):
         return None
     return Setting(key, "of a rule", frozenset(takes), choices, variable=is_variable)
 

@@ -23,7 +23,7 @@ def is_boolean(word: str, numbers: bool = False) -> bool:
 
 
 def truth(word: str) -> str:
-    """"true" or "false", for a word that is a boolean."""
+    """ "true" or "false", for a word that is a boolean."""
     lowered = word.lower()
     return "true" if lowered == _PAIRS[lowered][0] else "false"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fnmatch import translate
 from functools import cached_property
 
-from precpatch.vocabulary.words import ANY, ATTENTION, BOOLEAN, CHOICE, DTYPE, NUMBER, Setting, Vocabulary
+from precpatch.vocabulary.words import ANY, BOOLEAN, CHOICE, DTYPE, NUMBER, Setting, Vocabulary
 
 _NORMAL = bytes(ord("_") if byte == ord("-") else byte for byte in bytes(range(256)).lower())
 _ESCAPED = re.compile(r"\\.|\[[^\]]*\]|\(\?.")
@@ -24,7 +24,7 @@ _TELLING = 7
 
 
 def normal(data: bytes) -> bytes:
-    """Bytes as needles are looked for in them: in lower case, and with ``_`` for ``-``, as options of a command have."""
+    """Bytes as needles are looked for in them: in lower case, and with ``_`` for ``-``, as options have it."""
     return data.translate(_NORMAL)
 
 
@@ -111,19 +111,21 @@ def needles_for(vocabulary: Vocabulary, wanted: Iterable[Wanted]) -> Needles:
 
 def needles_of_values(vocabulary: Vocabulary) -> Needles:
     """The needles of every name of a dtype or an attention implementation that is not quiet, and of every setting."""
-    if "values" not in vocabulary.derived:
-        wanted = [Wanted(kinds=("dtype", "attention", "import", "switch"))]
-        vocabulary.derived["values"] = needles_for(vocabulary, wanted)
-    return vocabulary.derived["values"]
+    found: Needles | None = vocabulary.derived.get("values")
+    if found is None:
+        found = needles_for(vocabulary, [Wanted(kinds=("dtype", "attention", "import", "switch"))])
+        vocabulary.derived["values"] = found
+    return found
 
 
 def needles_of_words(vocabulary: Vocabulary) -> Needles:
     """The needles of every word, and of the keys that only mean something under another: ``enabled`` under ``bf16``."""
-    if "words" not in vocabulary.derived:
+    found: Needles | None = vocabulary.derived.get("words")
+    if found is None:
         under = [name.rpartition(".") for name in vocabulary.settings if "." in name]
         near = Needles(near=tuple(_near(section, (key,), whole=False) for section, _, key in under))
-        vocabulary.derived["words"] = needles_of_values(vocabulary) | near
-    return vocabulary.derived["words"]
+        found = vocabulary.derived["words"] = needles_of_values(vocabulary) | near
+    return found
 
 
 def _shortest(literals: Iterable[bytes]) -> tuple[bytes, ...]:
@@ -148,7 +150,11 @@ def _needles(vocabulary: Vocabulary, wanted: Wanted) -> list[Needle]:
         return [needle for kind in wanted.kinds for needle in finder.of_kind(kind)]
     if wanted.keys is not None:
         return finder.of_keys()
-    return [*finder.of_kind("dtype"), *finder.of_kind("attention"), *(finder.of_kind("switch") if wanted.values else [])]
+    return [
+        *finder.of_kind("dtype"),
+        *finder.of_kind("attention"),
+        *(finder.of_kind("switch") if wanted.values else []),
+    ]
 
 
 class _Finder:
@@ -295,6 +301,7 @@ def _imported(call: str) -> Needle:
     """A function of a module by its bare name, in a file that imports the module under another one."""
     module, _, name = call.rpartition(".")
     pattern = re.compile(
-        rb"\bimport\s+%b\s+as\s|\bfrom\s+%b\s+import\b[^\n]*\b%b\b" % ((re.escape(module.encode()),) * 2 + (name.encode(),))
+        rb"\bimport\s+%b\s+as\s|\bfrom\s+%b\s+import\b[^\n]*\b%b\b"
+        % ((re.escape(module.encode()),) * 2 + (name.encode(),))
     )
     return Needle((f".{name}".encode(), f"import {name}".encode()), pattern)

@@ -96,7 +96,6 @@ class Sites:
             facts=self.facts | facts | escaped,
         )
 
-
     def _key(self, slot: Slot) -> str:
         """The setting of a value: its own key, or the one above where that gives each part of a model its own."""
         own, above = self._vocabulary.setting(slot.key), slot.above

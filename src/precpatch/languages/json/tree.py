@@ -159,13 +159,13 @@ class _Walk:
             self._value(node, None)
         while self._open:
             box, nodes = self._open[-1]
-            node = next(nodes, None)
-            if node is None:
+            inner = next(nodes, None)
+            if inner is None:
                 self._open.pop()
             elif box.is_list:
-                box.items.append(self._value(node, None))
+                box.items.append(self._value(inner, None))
             else:
-                self._member(box, node)
+                self._member(box, inner)
 
     def _member(self, box: Box, pair: Node) -> None:
         key, value = pair.named_children

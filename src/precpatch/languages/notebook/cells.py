@@ -15,9 +15,7 @@ from precpatch.languages.source import SourceFile
 
 _PYTHON_NAMES = frozenset({"ipython", "ipython2", "ipython3", "python", "python2", "python3"})
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_RUN = re.compile(
-    r"[^\\]+|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.", re.DOTALL
-)
+_RUN = re.compile(r"[^\\]+|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.", re.DOTALL)
 
 
 @dataclass(frozen=True)

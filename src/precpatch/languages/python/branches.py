@@ -36,7 +36,11 @@ def added(vocabulary: Vocabulary, tree: Tree, node: ast.AST, ancestors: Ancestor
 def answering(vocabulary: Vocabulary, branch: ast.If) -> ast.Return | ast.Assign | None:
     """What a branch does that answers a name of bfloat16 with the dtype; None where it has another shape."""
     statement = branch.body[0]
-    if not _names_in(vocabulary, branch.test) or not _is_two_lines(branch) or not isinstance(statement, (ast.Return, ast.Assign)):
+    if (
+        not _names_in(vocabulary, branch.test)
+        or not _is_two_lines(branch)
+        or not isinstance(statement, (ast.Return, ast.Assign))
+    ):
         return None
     return statement if isinstance(statement.value, ast.Attribute) and _dtype(vocabulary, statement.value) else None
 

@@ -33,7 +33,9 @@ def leftover_words(finder: Finder, mentions: Iterable[Mention]) -> list[Mention]
         role = strings.at(match.start()) or ("comment" if comments.hold(match.start()) else "key")
         kind, spelling = ("dtype", dtype[1]) if dtype else ("attention", "name")
         words.append(
-            Mention(language="python", kind=kind, value=value, spelling=spelling, role=role, **place(source, *match.span()))
+            Mention(
+                language="python", kind=kind, value=value, spelling=spelling, role=role, **place(source, *match.span())
+            )
         )
     return words
 

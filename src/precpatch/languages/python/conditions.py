@@ -255,7 +255,9 @@ class Conditions:
             handled |= values
         if isinstance(parent, SCOPES) and self._is_for_other_device(parent):
             facts.add("other-device")
-        if isinstance(below, (ast.FunctionDef, ast.AsyncFunctionDef)) and self.vocabulary.named_in(below.name, "bfloat16"):
+        if isinstance(below, (ast.FunctionDef, ast.AsyncFunctionDef)) and self.vocabulary.named_in(
+            below.name, "bfloat16"
+        ):
             facts.add("promised")
         if isinstance(below, FUNCTIONS):
             return Around(frozenset(facts), handled)
@@ -401,7 +403,9 @@ class Conditions:
         return any(
             isinstance(chain, ast.If)
             and _asks_for(chain.test, parameter)
-            and any(isinstance(each, ast.If) and answering(self.vocabulary, each) is not None for each in ast.walk(chain))
+            and any(
+                isinstance(each, ast.If) and answering(self.vocabulary, each) is not None for each in ast.walk(chain)
+            )
             and len(self.handled_by(chain) | self._handled_after(block, chain)) > 1
             for block in ast.walk(function)
             for chain in ast.iter_child_nodes(block)

@@ -136,12 +136,14 @@ class Finder:
         imported = self.names.imported_dtype(node, ancestors)
         if imported:
             yield self.at(forms.OBJECT, imported.value, node, ancestors)
-        elif node.id in self._half_dtypes and isinstance(node.ctx, ast.Load):
-            if not self.names.is_shadowed(node.id, ancestors) and node.id not in self.names.functions:
-                found = self.at(forms.OBJECT, self._half_dtypes[node.id], node, ancestors)
-                found.role.facts.add("unresolved")
-                yield found
+        elif self._may_be_dtype(node) and not self.names.is_shadowed(node.id, ancestors):
+            found = self.at(forms.OBJECT, self._half_dtypes[node.id], node, ancestors)
+            found.role.facts.add("unresolved")
+            yield found
         yield from self._gate(node, ancestors)
+
+    def _may_be_dtype(self, node: ast.Name) -> bool:
+        return node.id in self._half_dtypes and isinstance(node.ctx, ast.Load)
 
     @cached_property
     def _half_dtypes(self) -> dict[str, str]:
@@ -202,10 +204,11 @@ class Finder:
         if not self.vocabulary.is_of(name, "packing"):
             return
         branch = statement_around(ancestors)
-        if isinstance(branch, ast.If) and _is_in(branch.test, node, ancestors):
-            if any(imports.replaces_attention(self.vocabulary, each) for each in branch.body):
-                role = Role("switch", key=name, facts={"patches-attention"})
-                yield self.at(forms.UNRESOLVED, "gate", node, ancestors, role)
+        if not isinstance(branch, ast.If) or not _is_in(branch.test, node, ancestors):
+            return
+        if any(imports.replaces_attention(self.vocabulary, each) for each in branch.body):
+            role = Role("switch", key=name, facts={"patches-attention"})
+            yield self.at(forms.UNRESOLVED, "gate", node, ancestors, role)
 
     def constant(self, node: ast.Constant, ancestors: Ancestors) -> Iterator[Found]:
         """A literal, and what stands inside a string."""
@@ -286,7 +289,9 @@ class Finder:
         for module, names in imports.modules_of(node):
             if self.vocabulary.package_of(module) is None:
                 continue
-            role = Role("import", key=",".join(names) or None, facts=imports.facts_of(self.tree, self.vocabulary, ancestors))
+            role = Role(
+                "import", key=",".join(names) or None, facts=imports.facts_of(self.tree, self.vocabulary, ancestors)
+            )
             if module in self.vocabulary.padding and isinstance(node, ast.ImportFrom):
                 role.facts.add("padding")
             yield self.at(forms.MODULE, module, node, ancestors, role)

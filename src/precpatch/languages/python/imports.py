@@ -77,4 +77,8 @@ def replaces_attention(vocabulary: Vocabulary, statement: ast.stmt) -> bool:
     if not isinstance(statement, ast.Assign):
         return False
     target, value = statement.targets[0], dotted(statement.value) or ""
-    return isinstance(target, ast.Attribute) and target.attr == "forward" and vocabulary.hints_at(value.rpartition(".")[2], "attention")
+    return (
+        isinstance(target, ast.Attribute)
+        and target.attr == "forward"
+        and vocabulary.hints_at(value.rpartition(".")[2], "attention")
+    )

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 
 from precpatch.languages.mention import Mention
 from precpatch.languages.python.find import Finder, Found, statement_around
@@ -93,7 +94,8 @@ class Links:
         for node, below in _pairs((*found.ancestors, found.node)):
             if isinstance(node, (ast.IfExp, ast.If, ast.While)):
                 self._casts[subject, id(node)].append(mention)
-            at = self.finder.tree.place_of(below, node.body) if isinstance(getattr(node, "body", None), list) else None
+            body = getattr(node, "body", None)
+            at = self.finder.tree.place_of(below, body) if isinstance(body, list) else None
             if at is not None:
                 self._casts_after[subject, id(node)].append((at, mention))
 
@@ -129,7 +131,7 @@ _MOST_TIES = 50
 
 
 def _pairs(ancestors: tuple[ast.AST, ...]) -> Iterable[tuple[ast.AST, ast.AST]]:
-    return zip(ancestors, ancestors[1:], strict=False)
+    return pairwise(ancestors)
 
 
 def _checks_a_setting(check: Found) -> bool:

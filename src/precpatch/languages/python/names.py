@@ -13,6 +13,7 @@ from precpatch.vocabulary.needles import Needles
 
 _IMPORT = Needles((b"import",))
 
+
 @dataclass(frozen=True)
 class ImportedDtype:
     """``from torch import NAME [as LOCAL]``: the statement, its alias node and the local name."""

@@ -1,8 +1,8 @@
 """The second reader: syntax newer than the running Python, put so that the standard parser takes it.
 
-LibCST reads the file. Where it finds syntax that an older parser refuses (type parameters, `type X = ...`, quotes inside
-an f-string, `except*`), the text is replaced by older syntax of the same length, so that every position stays; edits are
-made in the text as it was. What means a value is left as it is.
+LibCST reads the file. Where it finds syntax that an older parser refuses (type parameters, `type X = ...`, quotes
+inside an f-string, `except*`), the text is replaced by older syntax of the same length, so that every position stays;
+edits are made in the text as it was. What means a value is left as it is.
 """
 
 from __future__ import annotations

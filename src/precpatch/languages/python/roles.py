@@ -284,7 +284,9 @@ class Climb:
             return self.end("key")
         if _REGISTERS.fullmatch(short):
             return self.end("key" if isinstance(self.node, ast.Constant) else "lookup")
-        if _ASKS.fullmatch(short) or (self.vocabulary.attention_of(string(self.node) or "") and _ASKS_BY_NAME.fullmatch(short)):
+        if _ASKS.fullmatch(short) or (
+            self.vocabulary.attention_of(string(self.node) or "") and _ASKS_BY_NAME.fullmatch(short)
+        ):
             return self.end("comparison")
         if short in {"getattr", "setattr", "hasattr"} and position == 1:
             return self.end("key")

@@ -50,7 +50,7 @@ class Slots:
         return node is not None and any(each is None or string(each) == key for each in node.keys)
 
     def _keyword(self, keyword: ast.keyword, above: Ancestors, depth: int) -> Slot | None:
-        """``f(key=value)``; in ``x = dict(key=value)`` the key stands under x, in a field of a class under the class."""
+        """``f(key=value)``; in ``x = dict(key=value)`` the key stands under x, a field of a class under the class."""
         call = above[-1] if above else None
         if keyword.arg is None or not isinstance(call, ast.Call):
             return None

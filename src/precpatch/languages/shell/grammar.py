@@ -43,7 +43,7 @@ def _parser() -> Parser:
 
 
 class BashTree:
-    """The tree of one script; what has been asked of a node is remembered, for a node may have thousands of children."""
+    """The tree of one script. What was asked of a node is remembered, for a node may have thousands of children."""
 
     def __init__(self, code: str) -> None:
         self.code = code

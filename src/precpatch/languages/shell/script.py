@@ -37,7 +37,8 @@ _BLANK = re.compile(r"[ \t\r\n]")
 _TOKEN = re.compile(r"""(?:\\[^\r\n]|'[^']*'|"[^"]*"|[^\s'"\\])+""")
 _SETTING = re.compile(r"""['"]?(?:\+{1,2}|~|-{1,2})?[A-Za-z_][\w@/-]*(?:\.[\w.@/-]*)?=|['"]?\+{1,2}\w|--?[A-Za-z]""")
 _LAUNCH = re.compile(
-    r"\s*(?:\w+=\S*\s+)*(?:\S*/)?(?:python[\d.]*|torchrun|accelerate|deepspeed|vllm|ray|uv|bash|sh|srun|env|nohup|exec)\s"
+    r"\s*(?:\w+=\S*\s+)*(?:\S*/)?"
+    r"(?:python[\d.]*|torchrun|accelerate|deepspeed|vllm|ray|uv|bash|sh|srun|env|nohup|exec)\s"
 )
 _PROGRAM = re.compile(r"\s-m\s|\.(?:py|sh)\b|\s--\w")
 _PYTHON = re.compile(r"(?:^|[\s|/;&(])python[\d.]*(?=\s|$)|>\s*\S+\.py(?=[\s\"']|$)")
@@ -279,7 +280,7 @@ class Script:
             box = self.absolute((around.box.start_byte, around.box.end_byte))
             name = self.code[slice(*setting.name)]
             slot = Slot(name, first, last, box_number(box), renames="variable" not in setting.facts)
-        self.sites[start] = Site(
+        site = Site(
             start,
             end,
             form,
@@ -291,6 +292,7 @@ class Script:
             scope=around.scope,
             facts=setting.facts,
         )
+        self.sites.setdefault(start, site)
 
     def absolute(self, span: Span) -> Span:
         """The span counted from the start of the file's text."""

@@ -14,7 +14,7 @@ from precpatch.languages.site import BOOLEAN, NUMBER, TEXT, Site, Slot
 from precpatch.languages.source import SourceFile
 from precpatch.languages.yaml.interpolation import defaults
 from precpatch.languages.yaml.walk import BREAKS, Box, Scalar, last_part
-from precpatch.vocabulary import Vocabulary
+from precpatch.vocabulary import Form, Vocabulary
 
 _DEVICE_KEYS = frozenset({"device", "device_name"})
 _ENVIRONMENT = frozenset({"env", "envs", "environment", "env_vars"})
@@ -57,11 +57,14 @@ class Sites:
         for form in self.vocabulary.forms:
             if "yaml" not in form.languages or form.fact == "primary-config":
                 continue
-            if any(form.fits(document.keys) for document in documents) or form.fits_path(self.source.path):
-                found.add(form.fact)
-            elif form.says and any(each.slot == "value" and form.fits_value(each.key, each.value) for each in self.scalars):
+            fits = any(form.fits(document.keys) for document in documents) or form.fits_path(self.source.path)
+            if fits or (form.says and any(self._says(form, scalar) for scalar in self.scalars)):
                 found.add(form.fact)
         return frozenset(found)
+
+    @staticmethod
+    def _says(form: Form, scalar: Scalar) -> bool:
+        return scalar.slot == "value" and form.fits_value(scalar.key, scalar.value)
 
     def _chooses_other_device(self, scalar: Scalar) -> bool:
         """Whether the scalar says that the file is for a device that is not an NVIDIA GPU."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from .dtypes import Dtypes
 from .imports import after_import
 from .journal import COMPILED_CALLS
 from .settings import TORCH_COMPILE, TRITON
 from .trips import COMPUTE, KERNEL, Trips
-
-if TYPE_CHECKING:
-    from .watch import Dtypes
 
 
 def watch_compile(torch: Any, kernels: list[str], trips: Trips) -> None:

@@ -1,0 +1,120 @@
+"""What a rule is: for whom, which mentions it claims, and what becomes of them. Frozen data that can run nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import translate
+from functools import cached_property, lru_cache
+from pathlib import Path
+from re import Pattern
+from re import compile as compile_pattern
+
+from precpatch.languages.mention import Mention
+
+ACTIONS = ("rewrite", "extend", "report", "keep", "group")
+SCOPES = ("file", "tree")
+SAFETIES = ("safe", "unsafe", "report", "keep")
+SEVERITIES = ("error", "warning", "info")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Where a claim of a rule comes from."""
+
+    title: str
+    url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A small file before and after; ``before == after`` means that it must stay. Every example runs as a test."""
+
+    title: str
+    language: str
+    target: str
+    before: str
+    after: str
+    dtype: str = "auto"
+    attention: str = "auto"
+    path: str | None = None
+    reports: int = 0
+
+
+@dataclass(frozen=True)
+class Match:
+    """Which mentions a rule claims; every condition given must hold.
+
+    Attributes:
+        globs: field of ``Mention`` -> globs, one of which the field must match, case aside.
+        facts: facts that must all be there; without: facts of which none may be there.
+        allows_target: whether the values that a declared set accepts include the target's; None: does not matter.
+    """
+
+    globs: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    facts: frozenset[str] = frozenset()
+    without: frozenset[str] = frozenset()
+    allows_target: bool | None = None
+
+    @cached_property
+    def patterns(self) -> tuple[tuple[str, Pattern[str]], ...]:
+        """Each field with one compiled pattern for all its globs."""
+        return tuple((name, _compile(globs)) for name, globs in self.globs)
+
+    def fits(self, mention: Mention) -> bool:
+        """Whether the fields and the facts of a mention are as asked, whatever the target wants."""
+        for name, pattern in self.patterns:
+            value = getattr(mention, name)
+            if value is None or not pattern.match(value.lower()):
+                return False
+        return self.facts <= mention.facts and self.without.isdisjoint(mention.facts)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule: who is it for, which mentions it claims, and what becomes of them.
+
+    Attributes:
+        id: unique name, lower case with dashes.
+        band: when it is asked, one of ``bands.BANDS``; the first rule that claims a mention decides.
+        when: questions to the Target (``gpu.target.QUESTIONS``) and the answers they must have.
+        matches: alternatives; one must hold.
+        action: what becomes of a claimed mention, one of ``ACTIONS``.
+        to: what a rewrite writes: "dtype" or "attention" for the target's, "padding" for a module that has the padding
+            helpers of flash_attn, or a literal such as "false".
+        follows: the action is only taken where one of the mentions that this one follows is rewritten,
+            and all change together; ``otherwise`` is the action where none is.
+        scope: for the action "group", whether the mentions of one file or of the whole tree change together or not at
+            all; such a rule decides no mention by itself.
+        alongside: the rule only adds a report beside what another rule decides, where that one acts as well.
+        source: the file that the rule was read from.
+    """
+
+    id: str
+    name: str
+    what: str
+    why: str
+    safety: str
+    severity: str
+    band: str
+    when: tuple[tuple[str, bool], ...]
+    matches: tuple[Match, ...]
+    action: str
+    message: str
+    to: str = "dtype"
+    follows: bool = False
+    otherwise: str = "keep"
+    alongside: bool = False
+    scope: str = "file"
+    references: tuple[Reference, ...] = ()
+    examples: tuple[Example, ...] = ()
+    source: Path = field(default=Path(), compare=False)
+
+    @property
+    def decides(self) -> bool:
+        """Whether the rule decides mentions by itself: not where it groups them, nor where it only adds a report."""
+        return self.action != "group" and not self.alongside
+
+
+@lru_cache(maxsize=512)
+def _compile(globs: tuple[str, ...]) -> Pattern[str]:
+    return compile_pattern("|".join(translate(glob.lower()) for glob in globs))

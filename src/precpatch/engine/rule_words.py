@@ -1,0 +1,145 @@
+"""The words that a rule may use where only some mean anything, and what is said of one that means nothing.
+
+A rule with a slip of the pen would be read, claim nothing, and nobody would know. So every word of a closed set is
+looked up, and a word of an open one is refused where it is nearly, but not quite, a word that means something.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+from precpatch.languages.mention import KINDS, ROLES
+from precpatch.vocabulary.facts import READERS, load_facts, load_spellings
+
+PLACEHOLDERS = ("value", "key", "callee", "dtype", "attention", "target", "wanted")
+"""What a message may hold in braces."""
+
+EXAMPLE_LANGUAGES = (*READERS, "notebook")
+
+DTYPES = ("bfloat16", "float16", "float32", "float64")
+ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flash_attention_4", "flex_attention")
+BOOLEANS = ("true", "false")
+
+_NEAR = 0.8
+_MOST_KNOWN = 20
+_POLICY = ("dtype", "attention")
+_OTHER_DTYPES = ("auto", "no")
+"""What else may stand in a dtype's place: the model's own, and accelerate's word for none."""
+
+_GLOB = re.compile(r"[*?\[]")
+_PLACEHOLDER = re.compile(r"\{([\w-]+)\}")
+_WORD = re.compile(r"([\"']?)[\w.+-]{1,60}\1")
+_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+def hint(word: str, known: Collection[str]) -> str:
+    """What to add to a complaint about a word: the known word nearest to it, else the known words."""
+    near = get_close_matches(word.lower(), list(known), 1)
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    return f"; known are {', '.join(sorted(known))}" if len(known) <= _MOST_KNOWN else ""
+
+
+def unknown(what: str, word: str, known: Collection[str]) -> str | None:
+    """What is wrong with a word that must be one of ``known``, or a glob that fits one of them."""
+    lowered = word.lower()
+    if _GLOB.search(word):
+        return (
+            None
+            if any(fnmatchcase(each, lowered) for each in known)
+            else f"no {what} is like {word!r}{hint(word, known)}"
+        )
+    return None if lowered in known else f"unknown {what} {word!r}{hint(word, known)}"
+
+
+def wrong_language(word: str) -> str | None:
+    """What is wrong with the language of a match."""
+    if word.lower() == "notebook":
+        return "what stands in a notebook has the language 'python', or 'shell' in its commands"
+    return unknown("language", word, READERS)
+
+
+def wrong_kind(word: str) -> str | None:
+    """What is wrong with the kind of a match."""
+    return unknown("kind", word, KINDS)
+
+
+def wrong_role(word: str) -> str | None:
+    """What is wrong with the role of a match."""
+    return unknown("role", word, ROLES)
+
+
+def wrong_spelling(word: str) -> str | None:
+    """What is wrong with the spelling of a match."""
+    return unknown("spelling", word, load_spellings())
+
+
+CLOSED = {"language": wrong_language, "kind": wrong_kind, "role": wrong_role, "spelling": wrong_spelling}
+"""The fields of a match in which only some words mean anything."""
+
+
+def wrong_fact(name: str) -> str | None:
+    """What is wrong with a fact that a match asks for, or asks not to be there."""
+    facts = load_facts()
+    return None if name in facts else f"unknown fact {name!r}{hint(name, facts)}"
+
+
+def told_elsewhere(name: str, languages: Sequence[str]) -> str | None:
+    """What is wrong with a fact where none of the languages that a match asks for tells it."""
+    readers = load_facts()[name].readers
+    if any(fnmatchcase(reader, glob.lower()) for glob in languages for reader in readers):
+        return None
+    return f"the fact {name!r} is only told in {', '.join(readers)}, and language is {', '.join(languages)}"
+
+
+def wrong_value(word: str, kinds: set[str]) -> str | None:
+    """What is wrong with a value: that it is nearly one which the kinds of mention have.
+
+    Other values are fine: a user's rule may bring a name that is new.
+    """
+    if kinds == {"switch"}:
+        return _slip("value", word, BOOLEANS)
+    known = (*(DTYPES if "dtype" in kinds else ()), *(ATTENTION if "attention" in kinds else ()))
+    return _slip("value", word, known) if kinds <= {"dtype", "attention"} else None
+
+
+def unknown_placeholder(message: str) -> str | None:
+    """What is wrong with the placeholders of a message."""
+    complaints = (unknown("placeholder", name, PLACEHOLDERS) for name in _PLACEHOLDER.findall(message))
+    return next((complaint for complaint in complaints if complaint), None)
+
+
+def wrong_to(word: str, kinds: set[str]) -> str | None:
+    """What is wrong with what a rule writes in the place of mentions of these kinds."""
+    if kinds == {"import"}:
+        return None if word == "padding" or _MODULE.fullmatch(word) else f"{word[:60]!r} is no module"
+    if not _WORD.fullmatch(word):
+        return f"{word[:60]!r} is no single word; it may have quotes around it"
+    plain = word.strip("\"'")
+    if kinds <= {"dtype", "attention"}:
+        others = _OTHER_DTYPES if "dtype" in kinds else ()
+        values = (*(DTYPES if "dtype" in kinds else ()), *(ATTENTION if "attention" in kinds else ()))
+        return unknown("value", plain, (*_POLICY, *values, *others))
+    if plain == "padding":
+        return "'padding' is for imports only"
+    return _slip("value", plain, (*_POLICY, *BOOLEANS, "padding", *DTYPES, *ATTENTION))
+
+
+def _slip(what: str, word: str, known: Iterable[str]) -> str | None:
+    """A complaint about a word, or a glob that fits none of ``known``, if it is nearly one of them."""
+    lowered, known = word.lower(), tuple(known)
+    if any(fnmatchcase(each, lowered) for each in known):
+        return None
+    near = get_close_matches(_GLOB.sub("", lowered), known, 1, _NEAR)
+    if not near or _is_another_number(lowered, near[0]):
+        return None
+    return f"unknown {what} {word!r}; did you mean {near[0]!r}?"
+
+
+def _is_another_number(word: str, near: str) -> bool:
+    """Whether two words differ in their digits only, and are not the same digits turned round: float8, float16."""
+    same = re.sub(r"\d", "", word) == re.sub(r"\d", "", near)
+    return same and sorted(word) != sorted(near)
