@@ -57,8 +57,7 @@ def decide(policy: Policy, reading: Reading) -> list[Finding]:
     _make_edits(policy, reading, cases)
     told = [case for case in cases if case.rule is not None or case.mention.kind in {"dtype", "attention"}]
     findings = [_finding(source, each) for case in told for each in (case, *_alongside(policy, suppressions, case))]
-    active = (rule.id for rule in policy.active)
-    return [*findings, *suppressions.complaints(policy.known, active, reading.mentions)]
+    return [*findings, *suppressions.findings(reading.mentions, policy.rules, policy.active, policy.known)]
 
 
 # --- the first verdict ---------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from precpatch.engine.finding import KEEP, REPORT, Finding
+from precpatch.engine.finding import REPORT, Finding
 from precpatch.engine.rule import Rule
 from precpatch.languages.mention import Mention, place
 from precpatch.languages.source import SourceFile
@@ -103,7 +103,8 @@ class Suppressions:
     def covers(self, mention: Mention, rule: str) -> bool:
         """Whether a comment suppresses what a rule does to a mention; the comment then counts as used."""
         scopes = [self._file, *self._scopes_at(mention)]
-        return any([scope.covers(rule) for scope in scopes])  # all of them: each that covers it is used
+        covering = [scope for scope in scopes if scope.covers(rule)]  # all of them: each that covers it is used
+        return bool(covering)
 
     def _scopes_at(self, mention: Mention) -> Iterator[_Scope]:
         """What is suppressed on the lines of a mention."""
@@ -119,8 +120,8 @@ class Suppressions:
     ) -> list[Finding]:
         """What a person should know of the suppressions once every mention is decided.
 
-        A comment that names no rule is a report. One that suppresses nothing is told as kept: it does no harm. It is
-        only said where it is certain: a name has to be that of a rule which is for this target, none that it names may
+        A comment that names no rule, and one that suppresses nothing. The latter is only said where it is certain: a
+        name has to be that of a rule which is for this target, none that it names may
         be left out of the run, and none of them may fit a mention on the line even for another target.
 
         Args:
@@ -160,9 +161,7 @@ class Suppressions:
         mention = Mention(
             language="", kind="suppression", value="", spelling="", role="comment", **place(self.source, *span)
         )
-        if rule == UNKNOWN:
-            return Finding(rule, mention, REPORT, "warning", message)
-        return Finding(rule, mention, KEEP, "info", message)
+        return Finding(rule, mention, REPORT, "warning" if rule == UNKNOWN else "info", message)
 
 
 def _add(scope: _Scope, names: Iterable[str] | None, span: Span) -> None:
