@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 PROJECT = Path(__file__).parents[2]
-SHIPPED = ("src", "rules", "pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml")
+SHIPPED = ("src", "rules", "vocabulary", "pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml")
 KEPT_SNAPSHOTS = 3
 
 

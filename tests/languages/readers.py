@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from precpatch.engine.policy import Policy
-from precpatch.engine.rules import load_rules
-from precpatch.gpu.resolve import resolve_target
 from precpatch.languages.base import Language, Reading
 from precpatch.languages.mention import Mention
 from precpatch.languages.source import SourceFile
 from precpatch.patch.edits import Edit
 from precpatch.vocabulary import builtin_vocabulary
-
-P40 = Policy(load_rules(), resolve_target("p40"))
+from precpatch.vocabulary.needles import needles_of_values
 
 
 class Reader:
@@ -42,8 +38,8 @@ class Reader:
         return _reading(self.language, before, False).check(data)
 
     def mentions(self, data: bytes) -> bool:
-        """Whether a file with these bytes is read at all, for a Tesla P40."""
-        return P40.needles[self.name].stand_in(data) or self.language.hides(data)
+        """Whether a file with these bytes can hold a word of the vocabulary."""
+        return needles_of_values(builtin_vocabulary()).stand_in(data) or self.language.hides(data)
 
 
 @lru_cache(maxsize=8)

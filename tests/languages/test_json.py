@@ -106,7 +106,7 @@ def test_is_a_language() -> None:
     assert reader.name == "json"
     assert reader.suffixes == (".json",)
     source = opened(MODEL)
-    assert all(reader.extend(source, mention, "float32") == () for mention in reader.read(source))
+    assert all(READER.extend(source, mention, "float32") == () for mention in READER.read(source))
 
 
 # Model configs.

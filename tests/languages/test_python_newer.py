@@ -47,5 +47,5 @@ def test_every_value_is_rewritten_where_it_stands(code: str, line_end: str) -> N
 
 
 def test_what_neither_reads_is_told() -> None:
-    with pytest.raises(ReadError, match="line 2: .*not parsed, so left alone"):
+    with pytest.raises(ReadError, match=r"line 2: .*not parsed, so left alone"):
         file_findings("m.py", b"import torch\nx = = torch.bfloat16\n", P40)

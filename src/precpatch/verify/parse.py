@@ -78,7 +78,9 @@ def _read(language: Language, path: str, data: bytes) -> None:
     """
     source = language.open(path, data)
     try:
-        language.read(source, builtin_vocabulary())
+        complaint = language.read(source, builtin_vocabulary()).check(data)
+        if complaint is not None:
+            raise ReadError(complaint)
     except ReadError:
         if language.name == "json" and _is_json_lines(source.text):
             return

@@ -47,7 +47,7 @@ _SHELL = re.compile(r"(?:^|[\s|/;&(])(?:bash|sh|sbatch|ssh)(?=\s|$)|>\s*\S+\.(?:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Python in a script, from ``start`` to ``end``; where it ``expands``, ``$name`` in it stands for something else."""
+    """Python in a script, from ``start`` to ``end``; where it ``expands``, ``$name`` in it is something else."""
 
     start: int
     end: int
