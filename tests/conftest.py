@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 from cache import cache_folder
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # How long an example takes says nothing: the machine may be busy, and the first one imports what it needs.
-settings.register_profile("precpatch", deadline=None, derandomize="CI" in os.environ)
+settings.register_profile(
+    "precpatch", deadline=None, derandomize="CI" in os.environ, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("precpatch")
 
 
@@ -23,6 +25,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--proof", action="store_true", help="also train with real verl (installs 3.4 GB at the first time)"
     )
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """One process where the tests train, or write a file that others of them write too; else one a core."""
+    return 0 if config.getoption("--proof") or config.getoption("--update-expected") else None
 
 
 @pytest.fixture(scope="session")

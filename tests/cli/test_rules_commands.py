@@ -52,6 +52,7 @@ def test_rules_as_json(folder: Path, precpatch: Run) -> None:
     mine = next(rule for rule in document["rules"] if rule["id"] == "my-rule")
     assert document["version"] == 1
     assert mine["when"] == {"native_bf16": False}
+    assert (mine["band"], mine["action"]) == ("known", "rewrite")
     assert mine["references"] == [{"title": "The manual", "url": "https://example.com/manual"}]
 
 
@@ -77,6 +78,36 @@ def test_explain_says_all_about_a_rule(folder: Path, precpatch: Run) -> None:
         assert words in answer.text
 
 
+def test_explain_says_what_a_rule_claims_and_when_it_is_asked(folder: Path, precpatch: Run) -> None:
+    text = RULE.replace(
+        "match: {kind: dtype, callee: my_op}",
+        "band: special\nmatch:\n  - {kind: dtype, callee: [my_op, your_op], facts: check}\n"
+        "  - {role: value, without: other-device, allows_target: false}",
+    ).replace("then: {action: rewrite}", "then: {action: rewrite, to: float32, follows: true, otherwise: report}")
+    (folder / "my-rule.yaml").write_text(text)
+    answer = precpatch("explain", "my-rule", "--rules", "mine")
+    assert (answer.code, answer.err) == (0, "")
+    assert (
+        "Claims\n"
+        "  A place of which this is true:\n"
+        "    kind    dtype\n"
+        "    callee  my_op, your_op\n"
+        "    fact    check: the program stops for every value that is not among those allowed\n"
+        "  or:\n"
+        "    role     value\n"
+        "    no fact  other-device: the file, or a branch around the place, is for a device that is not an NVIDIA GPU\n"
+        "    allowed  values that lack the target's\n"
+        "\n"
+        "Then\n"
+        '  It is rewritten to "float32".\n'
+        "  Only together with what it follows; where that does not change, a person is told.\n"
+        "  Message: Keep the dtype of my op\n"
+        "\n"
+        "Asked\n"
+        "  Band 'special', 4 of 7: the setting has words or an effect of its own, unlike others of its kind.\n"
+    ) in answer.text
+
+
 def test_every_built_in_rule_can_be_explained(checkout: Path, precpatch: Run) -> None:
     for rule in json.loads(precpatch("rules", "--format", "json").text)["rules"]:
         answer = precpatch("explain", rule["id"])
@@ -98,3 +129,33 @@ def test_a_summary_is_a_whole_sentence(precpatch: Run, checkout: Path) -> None:
         assert not summary.endswith(".."), rule
     assert summaries["demands-bf16"].endswith("that stops for every other dtype.")
     assert summaries["allowed-values"].endswith("together with the default that it guards.")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("kind: dtype", "kind: dtpye", "8: match.kind: unknown kind 'dtpye'; did you mean 'dtype'?"),
+        ("kind: dtype", "language: pyhton", "8: match.language: unknown language 'pyhton'; did you mean 'python'?"),
+        ("kind: dtype", "facts: guarderd", "8: match.facts: unknown fact 'guarderd'; did you mean 'guarded'?"),
+        (
+            "action: rewrite",
+            "action: rewrite, to: '{'",
+            "9: then.to: '{' is no single word; it may have quotes around it",
+        ),
+        (
+            "safety: unsafe",
+            "safety: unsafe\norder: 10",
+            "7: 'order' is no field any more; 'band' says when a rule is asked",
+        ),
+    ],
+)
+def test_a_mistake_in_a_rule_ends_every_command_in_one_line(
+    folder: Path, precpatch: Run, old: str, new: str, said: str
+) -> None:
+    (folder / "my-rule.yaml").write_text(RULE.replace(old, new))
+    for command in (["rules"], ["explain", "dtype-value"], ["scan", ".", "--target", "p40"]):
+        answer = precpatch(*command, "--rules", "mine")
+        assert answer.code == 2
+        assert answer.text == ""
+        assert answer.err.startswith(f"precpatch: error: {Path('mine/my-rule.yaml')}:{said}")
+        assert answer.err.count("\n") == 1

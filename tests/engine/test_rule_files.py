@@ -10,12 +10,15 @@ import pytest
 
 import precpatch.languages
 from precpatch.config import Settings
+from precpatch.engine import rule_words
 from precpatch.engine.policy import Policy
 from precpatch.engine.rules import load_rules, read_rule
 from precpatch.errors import UserError
 from precpatch.gpu.resolve import resolve_target
+from precpatch.languages import languages
 from precpatch.session import file_findings, plan, policy_for
-from precpatch.vocabulary.facts import load_facts
+from precpatch.vocabulary import builtin_vocabulary
+from precpatch.vocabulary.facts import facts_in, load_facts, load_spellings
 from precpatch.vocabulary.load import builtin_folder as builtin_vocabulary_folder
 
 OWN = dedent("""\
@@ -114,6 +117,63 @@ MISTAKES = {
     ),
     "a brace to write": (OWN.replace("to: dtype", "to: '{'"), ":16: then.to: '{' is no single word"),
     "unknown action": (OWN.replace("action: rewrite", "action: delete"), ":15: then.action: unknown word 'delete'"),
+    "no value by a slip for a switch": (
+        OWN.replace("kind: dtype\n  value: bfloat16", "kind: switch\n  value: 'true'").replace(
+            "to: dtype", "to: flase"
+        ),
+        ":16: then.to: unknown value 'flase'; did you mean 'false'?",
+    ),
+    "a switch's value by a slip": (
+        OWN.replace("kind: dtype\n  value: bfloat16", "kind: switch\n  value: ture"),
+        ":11: match.value: unknown value 'ture'; did you mean 'true'?",
+    ),
+    "padding for no import": (
+        OWN.replace("kind: dtype\n  value: bfloat16", "kind: switch\n  value: 'true'").replace(
+            "to: dtype", "to: padding"
+        ),
+        ":16: then.to: 'padding' is for imports only",
+    ),
+    "something to write for a report": (
+        OWN.replace("action: rewrite", "action: report"),
+        ":16: 'then.to' only goes with the actions rewrite and extend",
+    ),
+    "a place in a notebook": (
+        OWN.replace("role: value", "language: notebook"),
+        ":12: match.language: what stands in a",
+    ),
+    "a glob like no attention": (
+        OWN.replace("kind: dtype\n  value: bfloat16", "kind: attention\n  value: 'flash_atention_*'"),
+        ":11: match.value: unknown value 'flash_atention_*'; did you mean 'flash_attention_",
+    ),
+    "the second of a list": (
+        OWN.replace("role: value", "role:\n    - value\n    - valeu"),
+        ":14: match.role: unknown role 'valeu'; did you mean 'value'?",
+    ),
+    "an empty list": (OWN.replace("role: value", "role: []"), ":12: 'match.role': an empty list fits nothing"),
+    "no condition": (
+        OWN[: OWN.index("match:")] + "match: {}\n" + OWN[OWN.index("then:") :],
+        ":9: 'match' must hold a condition",
+    ),
+    "a band of groups": (OWN.replace("band: known", "band: together"), ":6: band: 'together' is for rules with the"),
+    "an id with a comma": (OWN.replace("my-tensor-type", "'a,b'"), ":1: id: may hold letters"),
+    "unknown language of an example": (
+        OWN + "examples:\n  - {title: t, language: pyhton, target: p40, before: x}\n",
+        ":19: examples.language: unknown word 'pyhton'; did you mean 'python'?",
+    ),
+    "unknown dtype of an example": (
+        OWN + "examples:\n  - {title: t, language: yaml, target: p40, before: x, dtype: flaot16}\n",
+        ":19: examples.dtype: unknown word 'flaot16'; did you mean 'float16'?",
+    ),
+    "a target that differs from place to place": (
+        OWN + "examples: [{title: t, language: python, target: auto, before: x}]\n",
+        ":18: examples.target: name a GPU or a compute capability",
+    ),
+    "a merge of no mapping": (OWN + "references:\n  - <<: [a]\n", ":19: '<<' takes mappings, not text"),
+    "a merge that grows": (
+        f"x: &x {{{', '.join(f'k{number}: 1' for number in range(3000))}}}\ny:\n  <<: [{', '.join(['*x'] * 3000)}]\n",
+        ":1: holds more than 20,000 values",
+    ),
+    "not text": ("id: \x00\n", ":1: not YAML: control characters are not allowed"),
     "a fact that the language does not tell": (
         OWN.replace("role: value", "language: json\n  facts: guarded"),
         "the fact 'guarded' is only told in python",
@@ -158,6 +218,61 @@ def test_an_alias_bomb_is_read_once(tmp_path: Path) -> None:
         read_rule(folder(tmp_path, own=bomb) / "own.yaml")
 
 
+@pytest.mark.parametrize("to", ["torch", "'no'", '"off"', "'1'", "eager", "32-true"])
+def test_a_switch_takes_a_word_of_its_own(tmp_path: Path, to: str) -> None:
+    own = OWN.replace("kind: dtype\n  value: bfloat16", "kind: switch\n  value: x").replace("to: dtype", f"to: {to!r}")
+    assert read_rule(folder(tmp_path, own=own) / "own.yaml").to == to
+
+
+@pytest.mark.parametrize(
+    "value", ["float8_e4m3fn", "int8", "flash_attention_5", "flash_attention_2_with_sp", "xformers"]
+)
+def test_a_value_that_is_new_may_be_asked_for(tmp_path: Path, value: str) -> None:
+    kind = "attention" if "attention" in value or value == "xformers" else "dtype"
+    own = OWN.replace("kind: dtype\n  value: bfloat16", f"kind: {kind}\n  value: {value}")
+    assert ("value", (value,)) in read_rule(folder(tmp_path, own=own) / "own.yaml").matches[0].globs
+
+
+def test_globs_of_closed_words_and_words_in_any_case(tmp_path: Path) -> None:
+    own = OWN.replace("role: value", "role: ['*-cast', Value]\n  language: [Py*, yaml]\n  spelling: torch*")
+    globs = dict(read_rule(folder(tmp_path, own=own) / "own.yaml").matches[0].globs)
+    assert globs["role"] == ("*-cast", "Value")
+    assert globs["spelling"] == ("torch*",)
+
+
+def test_an_anchor_saves_writing_things_twice(tmp_path: Path) -> None:
+    first, second = OWN.index("match:"), OWN.index("then:")
+    own = (
+        OWN[:first]
+        + "match:\n  - &same {kind: dtype, value: bfloat16}\n  - {<<: *same, key: a, value: float16}\n"
+        + OWN[second:]
+    )
+    plain, merged = read_rule(folder(tmp_path, own=own) / "own.yaml").matches
+    assert dict(plain.globs) == {"kind": ("dtype",), "value": ("bfloat16",)}
+    assert dict(merged.globs) == {"kind": ("dtype",), "value": ("float16",), "key": ("a",)}
+
+
+def test_hidden_files_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "config.yaml").write_text("x")
+    (tmp_path / ".#own.yaml").symlink_to("nowhere")
+    assert [rule for rule in load_rules([tmp_path]) if rule.source.is_relative_to(tmp_path)] == []
+
+
+def test_a_folder_full_of_other_things_is_no_rule_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("precpatch.engine.rules._MAX_FILES", 3)
+    for number in range(4):
+        (tmp_path / f"{number}.txt").touch()
+    with pytest.raises(UserError, match=r"holds more than 3 files; --rules takes a folder of rule files"):
+        load_rules([tmp_path])
+
+
+def test_a_link_to_nothing_is_told(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").symlink_to("nowhere")
+    with pytest.raises(UserError, match=r"own\.yaml: cannot be read: No such file"):
+        load_rules([tmp_path])
+
+
 def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "own.yaml")
     with pytest.raises(UserError, match="is no regular file"):
@@ -169,6 +284,42 @@ def test_a_sparse_file_is_not_read_whole(tmp_path: Path) -> None:
         file.truncate(5 * 1024**3)
     with pytest.raises(UserError, match="is bigger than"):
         load_rules([tmp_path])
+
+
+def test_the_words_that_rules_may_use_are_those_of_the_vocabulary() -> None:
+    vocabulary = builtin_vocabulary()
+    spellings = {spelling for _, spelling in (*vocabulary.spellings, *vocabulary.dtypes.values())}
+    assert set(load_spellings()) == spellings | {"torch", "torch-name", "name"}
+    assert {*rule_words.DTYPES, "auto"} == vocabulary.canonical_dtypes
+    assert set(rule_words.ATTENTION) == vocabulary.canonical_attention
+    assert set(rule_words.EXAMPLE_LANGUAGES) == {reader.name for reader in languages().values()}
+
+
+def test_every_placeholder_is_filled(tmp_path: Path) -> None:
+    message = " ".join(f"{name}={{{name}}}" for name in rule_words.PLACEHOLDERS)
+    own = OWN.replace('"{key} of {target}"', f'"{message}"')
+    ((_, _, told),) = rules_decide(folder(tmp_path, own=own), 'f(tensor_kind="bf16")\n')
+    filled = "value=bfloat16 key=tensor_kind callee=f dtype=float32 attention=eager target=p40 wanted=float32"
+    assert told == filled
+
+
+FACTS_MISTAKES = {
+    "no sentence": ("facts: {a: {readers: [python]}}", "a: 'says' must be text"),
+    "no reader": ("facts: {a: {says: x}}", "a: 'readers' must be some of python, yaml, shell, json"),
+    "a reader that is none": ("facts: {a: {says: x, readers: [pyhton]}}", "a: 'readers' must be some of"),
+    "an unknown field": ("facts: {a: {says: x, readers: [python], needel: y}}", "a: unknown field 'needel'"),
+    "an unknown part": ("fatcs: {}", "unknown field 'fatcs'"),
+}
+
+
+@pytest.mark.parametrize("name", FACTS_MISTAKES)
+def test_the_file_of_facts_is_checked(tmp_path: Path, name: str) -> None:
+    text, expected = FACTS_MISTAKES[name]
+    path = tmp_path / "facts.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError) as caught:
+        facts_in(path)
+    assert str(caught.value).startswith(f"{path}: {expected}")
 
 
 def test_every_fact_that_a_reader_lists_stands_in_its_code() -> None:

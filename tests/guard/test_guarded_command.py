@@ -117,15 +117,29 @@ def test_a_wrong_request_is_one_line(options: list[str], told: str, tmp_path: Pa
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_a_signal_is_passed_on_and_its_number_comes_back(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
-    script = f"import pathlib, time; pathlib.Path({str(ready)!r}).touch(); time.sleep(60)"
+    script = f"import pathlib, time; pathlib.Path({str(ready)!r}).touch(); time.sleep(600)"
     line = [sys.executable, "-m", "precpatch", "guard", "--target", "p40", "--", sys.executable, "-c", script]
     with subprocess.Popen(line, cwd=tmp_path, stderr=subprocess.PIPE, env=os.environ) as process:
-        while not ready.exists():
+        while not ready.exists() and process.poll() is None:
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
-        _, report = process.communicate(timeout=30)
+        _, report = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM
     assert b"No trips; no process imported torch under the guard, so no operator was looked at" in report
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("ignored", [True, False])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGHUP", "SIGTERM"])
+def test_a_signal_that_is_ignored_stays_so_for_the_command(name: str, ignored: bool, tmp_path: Path) -> None:
+    start = f"import os, signal, sys; signal.signal(signal.{name}, signal.SIG_{'IGN' if ignored else 'DFL'}); "
+    start += "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    tell = f"import signal; print(signal.getsignal(signal.{name}) == signal.SIG_IGN)"
+    guard = ["-m", "precpatch", "guard", "--target", "p40", "--", sys.executable, "-c", tell]
+    done = subprocess.run(
+        [sys.executable, "-c", start, *guard], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, f"{ignored}\n")
 
 
 def test_input_and_output_are_passed_on_byte_for_byte(tmp_path: Path) -> None:

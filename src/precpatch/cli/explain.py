@@ -10,7 +10,7 @@ import typer
 from precpatch.cli import options, rules, stream
 
 if TYPE_CHECKING:
-    from precpatch.engine.rules import Example, Rule
+    from precpatch.engine.rules import Example, Match, Rule
     from precpatch.report.line import Line
 
 SAFETIES = {
@@ -81,40 +81,54 @@ def _conditions(rule: Rule) -> str:
 
 def _claims(rule: Rule) -> Iterator[str]:
     """Each alternative of ``match``, the fields below one another."""
+    for number, match in enumerate(rule.matches):
+        yield "A place of which this is true:" if number == 0 else "or:"
+        conditions = list(_conditions_of(match))
+        width = max(len(name) for name, _ in conditions)
+        yield from (f"  {name:<{width}}  {text}" for name, text in conditions)
+
+
+def _conditions_of(match: Match) -> Iterator[tuple[str, str]]:
+    """Name and text of each condition of an alternative."""
     from precpatch.vocabulary.facts import load_facts
 
     facts = load_facts()
-    for number, match in enumerate(rule.matches):
-        yield "A place of which this is true:" if number == 0 else "or:"
-        yield from (f"  {name}: {', '.join(globs)}" for name, globs in match.globs)
-        yield from (f"  {name}: {facts[name].says}" for name in sorted(match.facts))
-        yield from (f"  not {name}: {facts[name].says}" for name in sorted(match.without))
-        if match.allows_target is not None:
-            yield f"  the values that are allowed there {'include' if match.allows_target else 'lack'} the target's"
+    yield from ((name, ", ".join(globs)) for name, globs in match.globs)
+    yield from (("fact", f"{name}: {facts[name].says}") for name in sorted(match.facts))
+    yield from (("no fact", f"{name}: {facts[name].says}") for name in sorted(match.without))
+    if match.allows_target is not None:
+        yield "allowed", f"values that {'include' if match.allows_target else 'lack'} the target's"
 
 
 def _then(rule: Rule) -> str:
-    """What becomes of a place that the rule claims."""
-    written = {"dtype": "the target's dtype", "attention": "the target's attention implementation"}
+    """What becomes of a place that the rule claims, and what is said of it."""
+    written = {
+        "dtype": "the target's dtype, in its own spelling",
+        "attention": "the target's attention implementation",
+        "padding": "a module that has the padding helpers in plain PyTorch",
+    }.get(rule.to, f'"{rule.to}"')
     texts = {
-        "rewrite": f"It is rewritten to {written.get(rule.to, rule.to)}, in its own spelling.",
-        "extend": f"It is extended by {written.get(rule.to, rule.to)}.",
+        "rewrite": f"It is rewritten to {written}.",
+        "extend": f"It is extended by {written}.",
         "report": "A person is told.",
         "keep": "It stays as it is.",
-        "group": f"All such places of a {rule.scope} change together or not at all.",
+        "group": f"All such places of {'a file' if rule.scope == 'file' else 'the checkout'} change, or none.",
     }
-    more = [texts[rule.action]]
+    rows = [texts[rule.action]]
     if rule.follows:
-        more.append(f"Only together with what it follows; else it is {rule.otherwise}ed.".replace("keeped", "kept"))
+        otherwise = "it stays" if rule.otherwise == "keep" else "a person is told"
+        rows.append(f"Only together with what it follows; where that does not change, {otherwise}.")
     if rule.alongside:
-        more.append("Beside what another rule decides, where that one acts as well.")
-    return "\n".join(more)
+        rows.append("Beside what another rule decides, where that one rewrites.")
+    return "\n".join([*rows, f"Message: {' '.join(rule.message.split())}"])
 
 
 def _asked(rule: Rule) -> str:
+    """The band of the rule, and where it stands among the others."""
     from precpatch.engine.bands import BANDS
 
-    return f"In the band {rule.band!r}: {BANDS[rule.band]}."
+    number = list(BANDS).index(rule.band) + 1
+    return f"Band {rule.band!r}, {number} of {len(BANDS)}: {BANDS[rule.band]}."
 
 
 def _examples(rule: Rule) -> Iterator[Line]:

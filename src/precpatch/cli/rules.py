@@ -25,7 +25,7 @@ def rules(
     config: options.ConfigFile = None,
     output_format: Format = "text",
 ) -> None:
-    """List the rules: id, how safe the fix is, and what it does.
+    """List the rules in the order in which they are asked: id, how safe the fix is, and what it does.
 
     Examples:
       precpatch rules
@@ -76,6 +76,8 @@ def _document(rule: Rule) -> dict[str, object]:
         "name": rule.name,
         "safety": rule.safety,
         "severity": rule.severity,
+        "band": rule.band,
+        "action": rule.action,
         "what": rule.what,
         "why": rule.why,
         "when": dict(rule.when),

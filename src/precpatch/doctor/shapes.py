@@ -9,7 +9,8 @@ can hide a string.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 
 # No "m", which ends a colour code, and not the six letters that say least.
 _KEPT = b"bcdfgjknopqrsuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ\n"
@@ -34,7 +35,7 @@ class Sieve:
 
         Words that ``ordinary`` lines are full of do not stop a line.
         """
-        self._needles = shared_parts({shape(anchor.encode()) for anchor in anchors}, shape(ordinary.encode()))
+        self._needles = shared_parts(frozenset(shape(each.encode()) for each in anchors), shape(ordinary.encode()))
         self._plain: set[bytes] = set()
 
     def sift(self, text: bytes) -> tuple[int, list[int]]:
@@ -63,7 +64,8 @@ def _lines_with(needle: bytes, text: bytes) -> Iterator[bytes]:
         found = text.find(needle, end)
 
 
-def shared_parts(words: Collection[bytes], ordinary: bytes = b"", size: int = _SHARED) -> list[bytes]:
+@cache
+def shared_parts(words: frozenset[bytes], ordinary: bytes = b"", size: int = _SHARED) -> tuple[bytes, ...]:
     """Few strings such that each word holds one, and ``ordinary`` none.
 
     They are parts of ``size`` letters that many words share, and the words that are shorter.
@@ -75,7 +77,7 @@ def shared_parts(words: Collection[bytes], ordinary: bytes = b"", size: int = _S
         best = max(uses, key=lambda part: (uses[part], part))
         parts.append(best)
         left = {word for word in left if best not in word}
-    return sorted(parts)
+    return tuple(sorted(parts))
 
 
 def _windows(word: bytes, size: int) -> set[bytes]:

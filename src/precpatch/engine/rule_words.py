@@ -133,13 +133,15 @@ def _slip(what: str, word: str, known: Iterable[str]) -> str | None:
     lowered, known = word.lower(), tuple(known)
     if any(fnmatchcase(each, lowered) for each in known):
         return None
-    near = get_close_matches(_GLOB.sub("", lowered), known, 1, _NEAR)
-    if not near or _is_another_number(lowered, near[0]):
+    plain = _GLOB.sub("", lowered)
+    turned = [each for each in known if sorted(each) == sorted(plain)]
+    near = turned or get_close_matches(plain, known, 1, _NEAR)
+    if not near or not (turned or _is_slip(plain, near[0])):
         return None
     return f"unknown {what} {word!r}; did you mean {near[0]!r}?"
 
 
-def _is_another_number(word: str, near: str) -> bool:
-    """Whether two words differ in their digits only, and are not the same digits turned round: float8, float16."""
-    same = re.sub(r"\d", "", word) == re.sub(r"\d", "", near)
-    return same and sorted(word) != sorted(near)
+def _is_slip(word: str, near: str) -> bool:
+    """Whether a word is no name of its own: one with another number (float8), or a longer one (sdpa_paged)."""
+    has_another_number = re.sub(r"\d", "", word) == re.sub(r"\d", "", near)
+    return not has_another_number and not re.match(rf"{re.escape(near)}[_.-]", word)

@@ -27,6 +27,7 @@ _THEN_FIELDS = ("action", "to", "follows", "otherwise", "alongside", "scope")
 _TEXT_FIELDS = ("language", "kind", "value", "spelling", "role", "key", "key_path", "callee", "scope", "path")
 _MATCH_FIELDS = (*_TEXT_FIELDS, "facts", "without", "allows_target")
 _EXAMPLE_FIELDS = ("title", "language", "target", "before", "after", "dtype", "attention", "path")
+_EXAMPLE_CHOICES = {"language": words.EXAMPLE_LANGUAGES, "dtype": DTYPE_CHOICES, "attention": ATTENTION_CHOICES}
 _ID = re.compile(r"[\w.-]{1,100}", re.ASCII)
 
 MAX_GLOB = 100
@@ -260,8 +261,7 @@ class _Builder:
             if name not in fields:
                 raise self.fail(value.line, f"field 'examples.{name}' is missing")
         texts = {name: self._text(fields[name], f"examples.{name}") for name in _EXAMPLE_FIELDS if name in fields}
-        known = {"language": words.EXAMPLE_LANGUAGES, "dtype": DTYPE_CHOICES, "attention": ATTENTION_CHOICES}
-        for name, choices in known.items():
+        for name, choices in _EXAMPLE_CHOICES.items():
             if name in fields:
                 self._one_of(fields[name], choices, f"examples.{name}")
         if self.checks_targets:

@@ -11,7 +11,7 @@ import io
 import re
 import tokenize
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -31,6 +31,8 @@ _DIRECTIVE = re.compile(
 )
 _WORDS = ("ignore", "ignore-file")
 _NEAR = 0.75
+_MOST_HINTS = 20
+_MOST_SHOWN = 3
 _SPOKEN_OF = frozenset({"comment", "docstring", "key", "message", "text"})
 """Roles of words that decide nothing, and that not every run lists."""
 
@@ -56,7 +58,7 @@ class _Scope:
     def covers(self, rule: str) -> bool:
         """Whether a rule is suppressed here, which is noted."""
         if rule not in self._known:
-            fitting = {name for name in self.names if fnmatchcase(rule, name)}
+            fitting = {name for name in self.names if name == rule or (_is_glob(name) and fnmatchcase(rule, name))}
             self.used |= fitting
             self._known[rule] = bool(fitting) or self.everything is not None
         if self.everything is not None:
@@ -116,13 +118,13 @@ class Suppressions:
     # --- what is told of them ----------------------------------------------------------------------------------
 
     def findings(
-        self, mentions: Iterable[Mention], rules: Sequence[Rule], active: Collection[Rule], known: Collection[str]
+        self, mentions: Iterable[Mention], rules: Iterable[Rule], active: Iterable[Rule], known: Set[str]
     ) -> list[Finding]:
         """What a person should know of the suppressions once every mention is decided.
 
-        A comment that names no rule, and one that suppresses nothing. The latter is only said where it is certain: a
-        name has to be that of a rule which is for this target, none that it names may
-        be left out of the run, and none of them may fit a mention on the line even for another target.
+        A comment that names no rule, and one that suppresses nothing. The latter is only said where it is certain: of
+        the rules that a name stands for, one has to be for this target, none may be left out of the run, and none may
+        fit a mention on the line, even for another target.
 
         Args:
             mentions: all mentions of the file.
@@ -132,19 +134,15 @@ class Suppressions:
         """
         if not (self._lines or self._file.names or self._problems):
             return []
-        found = [self._finding(span, UNKNOWN, f"suppresses nothing: {problem}") for span, problem in self._problems]
+        names = _Names(rules, active, known)
+        told = [(span, UNKNOWN, problem) for span, problem in self._problems]
         for scope in (self._file, *self._by_line.values()):
-            for name, span in scope.names.items():
-                if not any(fnmatchcase(rule, name) for rule in known):
-                    near = get_close_matches(name, list(known), 1)
-                    hint = f"; did you mean {near[0]!r}?" if near else "; `precpatch rules` lists them"
-                    found.append(self._finding(span, UNKNOWN, f"suppresses nothing: no rule is called {name!r}{hint}"))
-        found += [self._finding(span, UNUSED, text) for span, text in self._unused(mentions, rules, active, known)]
-        return sorted(found, key=lambda finding: finding.mention.start)
+            unknown = _by_comment(scope, (name for name in scope.names if not names.of(name)))
+            told += [(span, UNKNOWN, names.unknown(some)) for span, some in unknown.items()]
+        told += [(span, UNUSED, problem) for span, problem in self._unused(mentions, names)]
+        return [self._finding(span, rule, f"suppresses nothing: {problem}") for span, rule, problem in sorted(told)]
 
-    def _unused(
-        self, mentions: Iterable[Mention], rules: Sequence[Rule], active: Collection[Rule], known: Collection[str]
-    ) -> Iterator[tuple[Span, str]]:
+    def _unused(self, mentions: Iterable[Mention], names: _Names) -> Iterator[tuple[Span, str]]:
         standing: dict[int, list[Mention]] = {id(scope): [] for scope in self._by_line.values()}
         for mention in mentions:
             for scope in self._scopes_at(mention):
@@ -152,10 +150,10 @@ class Suppressions:
         for scope in self._by_line.values():
             here = standing[id(scope)]
             if scope.everything and None not in scope.used and all(each.role in _SPOKEN_OF for each in here):
-                yield scope.everything, "suppresses nothing: no setting stands on this line"
-            for name in scope.names.keys() - scope.used:
-                if _is_idle(name, here, rules, active, known):
-                    yield scope.names[name], f"suppresses nothing: {name} does not apply on this line"
+                yield scope.everything, "no setting stands on this line"
+            idle = (name for name in scope.names if name not in scope.used and names.is_idle(name, here))
+            for span, some in _by_comment(scope, idle).items():
+                yield span, f"{_some(some, 'and')} {'does' if len(some) == 1 else 'do'} not apply on this line"
 
     def _finding(self, span: Span, rule: str, message: str) -> Finding:
         mention = Mention(
@@ -172,16 +170,61 @@ def _add(scope: _Scope, names: Iterable[str] | None, span: Span) -> None:
             scope.names.setdefault(name, span)
 
 
-def _is_idle(
-    name: str, here: Sequence[Mention], rules: Sequence[Rule], active: Collection[Rule], known: Collection[str]
-) -> bool:
-    """Whether the rules that a name stands for have no business with the mentions, for certain."""
-    named = {rule.id: rule for rule in rules if fnmatchcase(rule.id, name)}
-    if any(fnmatchcase(rule, name) and rule not in named for rule in known):
-        return False
-    if not any(rule.id in named for rule in active):
-        return False
-    return not any(match.fits(mention) for rule in named.values() for match in rule.matches for mention in here)
+def _by_comment(scope: _Scope, names: Iterable[str]) -> dict[Span, list[str]]:
+    """The names by the comment that they stand in."""
+    found: dict[Span, list[str]] = {}
+    for name in names:
+        found.setdefault(scope.names[name], []).append(name)
+    return found
+
+
+def _some(names: Sequence[str], word: str) -> str:
+    """The first few names, and how many more there are."""
+    shown = [repr(name) for name in names[:_MOST_SHOWN]]
+    more = [f"{len(names) - len(shown)} more"] if len(names) > len(shown) else []
+    return f" {word} ".join([*shown, *more])
+
+
+def _is_glob(name: str) -> bool:
+    return not {"*", "?", "["}.isdisjoint(name)
+
+
+class _Names:
+    """The rules that names in suppressions stand for.
+
+    Attributes:
+        rules: the rules of the run, by id.
+        active: the ids of those that are for this target.
+        known: the ids of all rules, with those that the run leaves out.
+    """
+
+    def __init__(self, rules: Iterable[Rule], active: Iterable[Rule], known: Set[str]) -> None:
+        self.rules = {rule.id: rule for rule in rules}
+        self.active = frozenset(rule.id for rule in active)
+        self.known = known
+        self._found: dict[str, frozenset[str]] = {}
+        self._hints = 0
+
+    def of(self, name: str) -> frozenset[str]:
+        """The ids of all rules that a name, an id or a glob, stands for."""
+        if name not in self._found:
+            fitting = (rule for rule in self.known if fnmatchcase(rule, name))
+            self._found[name] = frozenset(fitting if _is_glob(name) else {name} & self.known)
+        return self._found[name]
+
+    def unknown(self, names: Sequence[str]) -> str:
+        """What to say of names that stand for no rule; only the first few get the nearest id, which takes long."""
+        self._hints += 1
+        near = get_close_matches(names[0], list(self.known), 1) if self._hints <= _MOST_HINTS else []
+        hint = f"did you mean {near[0]!r}?" if near else "`precpatch rules` lists them"
+        return f"no rule is called {_some(names, 'or')}; {hint}"
+
+    def is_idle(self, name: str, here: Sequence[Mention]) -> bool:
+        """Whether the rules that a name stands for have no business with these mentions, for certain."""
+        named = self.of(name)
+        if named.isdisjoint(self.active) or not named <= self.rules.keys():
+            return False
+        return not any(match.fits(each) for rule in named for match in self.rules[rule].matches for each in here)
 
 
 def _directives(source: SourceFile) -> Iterator[re.Match[str]]:

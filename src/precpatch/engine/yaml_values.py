@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,6 +20,9 @@ MAX_DEPTH = 50
 _MAX_DIGITS = 15
 _MAX_SHOWN = 40
 _TAG = "tag:yaml.org,2002:"
+_MAY_BE_OTHER = frozenset({"", *"~=<.+-0123456789yYnNtTfFoO"})
+"""First characters of plain scalars that may be something else than text."""
+
 _NO_KEYS: Mapping[str, int] = {}
 
 
@@ -30,7 +33,6 @@ class Odd:
     shown: str
 
 
-@dataclass(slots=True)
 class Value:
     """One value of a file.
 
@@ -40,9 +42,12 @@ class Value:
         keys: of a mapping, the line of each key.
     """
 
-    data: Any
-    line: int
-    keys: Mapping[str, int] = field(default_factory=lambda: _NO_KEYS)
+    __slots__ = ("data", "keys", "line")
+
+    def __init__(self, data: Any, line: int, keys: Mapping[str, int] = _NO_KEYS) -> None:
+        self.data = data
+        self.line = line
+        self.keys = keys
 
     @property
     def kind(self) -> str:
@@ -184,10 +189,12 @@ class _Reader:
         return merged
 
     def _scalar(self, event: Any, line: int, depth: int) -> Value:
-        tag = event.tag
+        tag, text = event.tag, event.value
         if tag is None or tag == "!":
-            tag = self.loader.resolve(self._scalar_node, event.value, event.implicit)
-        return Value(self._data(tag.removeprefix(_TAG), event.value, line), line)
+            if not event.implicit[0] or text[:1] not in _MAY_BE_OTHER:
+                return Value(text, line)
+            tag = self.loader.resolve(self._scalar_node, text, event.implicit)
+        return Value(self._data(tag.removeprefix(_TAG), text, line), line)
 
     def _data(self, kind: str, text: str, line: int) -> object:
         if kind in {"str", "merge"}:
@@ -203,7 +210,7 @@ class _Reader:
         return self._refused(kind, line)
 
     def _refuse_tag(self, event: Any, plain: str, line: int) -> None:
-        if event.tag not in {None, "!", f"{_TAG}{plain}"}:
+        if event.tag is not None and event.tag not in {"!", f"{_TAG}{plain}"}:
             self._refused(event.tag, line)
 
     def _refused(self, tag: str, line: int) -> NoReturn:

@@ -65,7 +65,10 @@ def _environment(order: Order, folder: Path, checkout: Path | None) -> Mapping[s
 
 @contextmanager
 def _signals_passed_on() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Pass SIGTERM and SIGHUP on to the yielded children. A Ctrl-C reaches them by itself."""
+    """Pass SIGTERM and SIGHUP on to the yielded children. A Ctrl-C reaches them by itself.
+
+    A signal that precpatch was started to ignore, as by nohup, stays ignored, and so it is for the children.
+    """
     children: list[subprocess.Popen[bytes]] = []
 
     def pass_on(number: int, _: FrameType | None) -> None:
@@ -77,7 +80,8 @@ def _signals_passed_on() -> Iterator[list[subprocess.Popen[bytes]]]:
 
     handlers: dict[str, Any] = {"SIGINT": leave, "SIGTERM": pass_on, "SIGHUP": pass_on}
     numbers = {getattr(signal, name): handler for name, handler in handlers.items() if hasattr(signal, name)}
-    before = {number: signal.signal(number, handler) for number, handler in numbers.items()}
+    heeded = {number: handler for number, handler in numbers.items() if signal.getsignal(number) != signal.SIG_IGN}
+    before = {number: signal.signal(number, handler) for number, handler in heeded.items()}
     try:
         yield children
     finally:
