@@ -17,6 +17,8 @@ from precpatch.languages.mention import KINDS, ROLES, Mention
 from precpatch.languages.shell import ShellLanguage
 from precpatch.languages.source import SourceFile
 from precpatch.patch.edits import PatchSet
+from precpatch.vocabulary import builtin_vocabulary
+from precpatch.vocabulary.words import ANY, ATTENTION, BOOLEAN, CHOICE, DTYPE, NUMBER, Setting
 
 READER = Reader(ShellLanguage())
 BASH = shutil.which("bash")
@@ -723,3 +725,216 @@ def test_a_list_with_commas_is_no_setting(word: str) -> None:
 
 def test_jobs_of_slurm_are_scripts() -> None:
     assert {".slurm", ".sbatch"} <= set(ShellLanguage.suffixes)
+
+
+# --- what stands before && and in a condition ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "python train.py a.dtype=bfloat16",
+        "mkdir -p out/bf16",
+        "export D=bf16",
+        "(python train.py a.dtype=bf16)",
+        "{ python train.py a.dtype=bf16; }",
+    ],
+)
+def test_a_command_before_another_asks_for_nothing(before: str) -> None:
+    assert read(f"{before} && python eval.py a.dtype=bfloat16\n")[-1].facts == {"override"}
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        '[ "$A" = bf16 ]',
+        "test $A = bf16",
+        "grep -q bf16 file 2>/dev/null",
+        "echo $A | grep -q bf16",
+        "(( USE_BF16 ))",
+        '( [ "$A" = bf16 ] )',
+        '{ [ "$A" = bf16 ]; }',
+        "$USE_BF16",
+        '"$USE_BF16"',
+    ],
+)
+def test_a_test_before_a_command_asks(before: str) -> None:
+    assert read(f"{before} && python eval.py a.dtype=bfloat16\n")[-1].facts == {"override", "asks-bf16"}
+
+
+@pytest.mark.parametrize(
+    ("before", "other"),
+    [
+        ("command -v npu-smi >/dev/null 2>&1", True),
+        ("which npu-smi", True),
+        ("npu-smi info", True),
+        ('python3 -c "import torch_npu" 2>/dev/null', True),
+        ("python3 train.py --out npu", False),
+        ("mkdir -p out/npu", False),
+        ("./run_npu.sh", False),
+    ],
+)
+def test_a_command_before_another_looks_for_a_device(before: str, other: bool) -> None:
+    assert ("other-device" in only(f"{before} && x a.dtype=bf16\n").facts) is other
+
+
+@pytest.mark.parametrize(
+    ("test", "asks"),
+    [
+        ("is_bf16_supported", True),
+        ("supports bf16", True),
+        ("supports --bf16", True),
+        ("$USE_BF16", True),
+        ("python -c 'import torch; assert torch.cuda.is_bf16_supported()'", True),
+        ("x --dtype=bf16", False),
+        ("x --dtype bf16", False),
+        ("x --bf16 true", False),
+        ("x a.dtype=bf16", False),
+        ("D=bf16 x", False),
+        ("bash -c 'x a.dtype=bf16'", False),
+        ("bash -c 'x a.use_bf16=true'", False),
+        ("bash -c 'x --use_bf16 true'", False),
+        ("python -c 'import torch; torch.zeros(1, dtype=torch.bfloat16)'", False),
+        ('[ "$(x --dtype bf16)" = 1 ]', False),
+    ],
+)
+def test_what_a_condition_sets_it_does_not_ask_for(test: str, asks: bool) -> None:
+    found = read(f"if {test}; then y a.dtype=bfloat16; fi\n")[-1]
+    assert (found.text, "asks-bf16" in found.facts) == ("bfloat16", asks)
+
+
+# --- every setting, in every place -----------------------------------------------------------------------------------
+
+SETTINGS = builtin_vocabulary().all_settings
+
+
+def values_of(setting: Setting) -> list[str]:
+    """Values that are told of a setting."""
+    examples = {
+        BOOLEAN: ["true", "False", "1"],
+        CHOICE: sorted(setting.choices - {"???"}),
+        NUMBER: ["4"],
+        DTYPE: ["bfloat16"],
+        ATTENTION: ["flash_attention_2"],
+        ANY: ["1", "some"],
+    }
+    return [value for takes in sorted(setting.takes) for value in examples[takes]]
+
+
+@pytest.mark.parametrize("setting", [each for each in SETTINGS if not each.variable], ids=lambda each: each.name)
+def test_every_setting_is_told(setting: Setting) -> None:
+    name = setting.name.replace("*", "x")
+    dashed = name.replace("_", "-")
+    for value in values_of(setting):
+        for text in (
+            f"x a.{name}={value}",
+            f"x ++a.{name}='{value}'",
+            f"A=(a.{name}={value})",
+            f'A="a.{name}={value} b=c"',
+            f"x a.{name}=${{X:-{value}}}",
+            f"x --{name} {value}",
+            f"x --{name}={value}",
+            f"x --{dashed} {value}",
+            f"x --{dashed}={value}",
+            f"A=(--{name} {value})",
+        ):
+            assert [m.text for m in read(f"{text}\n") if m.text == value] == [value], text
+
+
+@pytest.mark.parametrize("setting", [each for each in SETTINGS if each.variable], ids=lambda each: each.name)
+def test_every_variable_is_told(setting: Setting) -> None:
+    name = setting.name.replace("*", "x")
+    for value in values_of(setting):
+        for text in (
+            f"{name}={value}",
+            f"export {name}='{value}'",
+            f"export {name}=${{{name}:-{value}}}",
+            f"{name}={value} x",
+            f"env {name}={value} x",
+            f"docker run -e {name}={value} x",
+        ):
+            assert [m.text for m in read(f"{text}\n") if m.text == value] == [value], text
+
+
+# --- a second run ----------------------------------------------------------------------------------------------------
+
+PLACES = st.sampled_from(
+    [
+        "x a.dtype=bf16",
+        "x --dtype=bf16",
+        "x --dtype bfloat16",
+        "x --bf16 True",
+        "x a.bf16=true a.fp16=false",
+        "x b.bf16=true",
+        "x a.attn_implementation=flash_attention_2",
+        "export DTYPE=${DTYPE:-bfloat16}",
+        "bash -c 'x a.dtype=bf16 a.bf16=true'",
+        "python -c 'import torch; x = torch.bfloat16'",
+        "grep -q bf16 f 2>/dev/null",
+        '[ "$D" = bf16 ]',
+        '[ "$(x --dtype bf16 --bf16 true)" = 1 ]',
+        "mkdir -p out/bf16",
+    ]
+)
+JOINS = st.sampled_from(
+    [
+        "{} && {}",
+        "{} || {}",
+        "! {} || {}",
+        "if {}; then {}; fi",
+        "while ! {}; do {}; done",
+        "if {}; then :; else {}; fi",
+        "f() {{ {}; {}; }}",
+        "({}) && {}",
+        "{} | {}",
+    ]
+)
+
+
+def once(script: str, dtype: str) -> str:
+    """The script with what does not ask for it rewritten, as the rules do."""
+    source = opened(script)
+    edits = []
+    for m in READER.read(source):
+        if m.role not in ("value", "switch") or m.facts & {"asks-bf16", "asks-flash-attention"}:
+            continue
+        if m.kind == "attention" and m.value != "sdpa":
+            edits += READER.rewrite(source, m, "sdpa")
+        elif m.value == "bfloat16" or (m.value == "true" and m.key == "bf16"):
+            edits += READER.rewrite(source, m, dtype)
+    return PatchSet.of(edits, lambda _: source.data).apply_to(PATH, source.data).decode()
+
+
+@settings(max_examples=200)
+@given(st.lists(st.tuples(JOINS, PLACES, PLACES), min_size=1, max_size=4), st.sampled_from(["float32", "float16"]))
+def test_a_second_run_changes_nothing(lines: list[tuple[str, str, str]], dtype: str) -> None:
+    script = "".join(join.format(first, second) + "\n" for join, first, second in lines)
+    after = once(script, dtype)
+    assert once(after, dtype) == after
+
+
+# --- size ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text", ["x=(" * 100_000, "x=(bf16\n" * 50_000, "x=(')' " * 50_000], ids=["x", "bf16", "quoted"]
+)
+def test_too_many_open_arrays_are_refused(text: str) -> None:
+    with pytest.raises(ReadError, match="more than 200 arrays inside each other"):
+        read(text)
+
+
+def test_arrays_that_close_are_read() -> None:
+    assert len(read("x=(bf16) # (\n" * 500)) == 500
+
+
+def test_a_long_command_takes_no_square_of_its_length() -> None:
+    source = opened("x " + "a.bf16=true " * 5_000 + "a." * 50_000 + "\n")
+    found = READER.read(source)
+    edits = [edit for m in found for edit in READER.rewrite(source, m, "float16")]
+    assert (len(found), len(edits)) == (5_000, 5_000)
+
+
+@pytest.mark.parametrize("option", ["-c ", "-uc ", " -c  ", "-c \\\n "])
+def test_python_after_an_option_however_it_is_spaced(option: str) -> None:
+    assert [m.text for m in read(f"python3 {option}'x.half()'\n")] == [".half()"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from precpatch.engine.finding import REWRITE
@@ -22,11 +24,16 @@ EXAMPLES = [
 ]
 
 
+@cache
+def policy(target: str, dtype: str, attention: str) -> Policy:
+    """All rules for a target, once for all examples that name it."""
+    return Policy(RULES, resolve_target(target, dtype, attention))
+
+
 def run(example: Example, data: bytes) -> tuple[bytes, int]:
     """The bytes after a run on one file, and the number of places that need a person."""
     path = example.path or f"example{SUFFIX[example.language]}"
-    target = resolve_target(example.target, example.dtype, example.attention)
-    findings = file_findings(path, data, Policy(RULES, target))
+    findings = file_findings(path, data, policy(example.target, example.dtype, example.attention))
     edits = [edit for finding in findings if finding.verdict == REWRITE for edit in finding.edits]
     patched = PatchSet.of(edits, lambda _: data).apply_to(path, data)
     return patched, sum(finding.action == "report" for finding in findings)
@@ -65,7 +72,7 @@ def test_a_rule_decides_something_in_its_own_examples(rule: Rule) -> None:
         for finding in file_findings(
             example.path or f"example{SUFFIX[example.language]}",
             example.before.encode(),
-            Policy(RULES, resolve_target(example.target, example.dtype, example.attention)),
+            policy(example.target, example.dtype, example.attention),
         )
     }
     assert rule.id in decided

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from precpatch.vocabulary.load import _Checked as Checked
-from precpatch.vocabulary.load import builtin_folder
+from precpatch.vocabulary.load import Checked, builtin_folder
 
 READERS = ("python", "yaml", "shell", "json")
 """The languages that a place can be in; those of a notebook are in Python and shell."""

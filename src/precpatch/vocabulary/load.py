@@ -30,8 +30,8 @@ def load_vocabulary(folder: Path) -> Vocabulary:
     Raises:
         UserError: a file is missing, or holds something else than its schema says; with the file and the field.
     """
-    values = _Checked(folder / "values.yaml")
-    packages = _Checked(folder / "packages.yaml")
+    values = Checked(folder / "values.yaml")
+    packages = Checked(folder / "packages.yaml")
     settings, globs, hints = _settings(folder / "settings")
     dtypes, spellings, quiet = _dtypes(values)
     attention, patterns, flash, more_quiet = _attention(values)
@@ -46,9 +46,9 @@ def load_vocabulary(folder: Path) -> Vocabulary:
         ordinary=values.words("ordinary"),
         settings=settings,
         globs=globs,
-        devices=_devices(_Checked(folder / "devices.yaml")),
+        devices=_devices(Checked(folder / "devices.yaml")),
         packages=_packages(packages),
-        forms=_forms(_Checked(folder / "forms.yaml")),
+        forms=_forms(Checked(folder / "forms.yaml")),
         padding=packages.words("padding"),
         installers=packages.words("installers"),
         permissive_checks=packages.words("permissive-checks"),
@@ -58,7 +58,7 @@ def load_vocabulary(folder: Path) -> Vocabulary:
     )
 
 
-class _Checked:
+class Checked:
     """A mapping of a vocabulary file whose fields are asked for by name and type."""
 
     def __init__(self, path: Path, data: Any = None, where: str = "") -> None:
@@ -82,19 +82,19 @@ class _Checked:
 
     def mapping(self, name: str) -> dict[str, Any]:
         """A mapping under a field, an empty one where it is left out."""
-        return _Checked(self.path, self.data.get(name, {}), f"{self.where}{name}: ").data
+        return Checked(self.path, self.data.get(name, {}), f"{self.where}{name}: ").data
 
-    def rows(self, name: str) -> list[_Checked]:
+    def rows(self, name: str) -> list[Checked]:
         """The mappings in the list under a field."""
         rows = self.data.get(name, [])
         if not isinstance(rows, list):
             raise self.fail(f"'{name}' must be a list")
-        return [_Checked(self.path, row, f"{self.where}{name}[{at}]: ") for at, row in enumerate(rows)]
+        return [Checked(self.path, row, f"{self.where}{name}[{at}]: ") for at, row in enumerate(rows)]
 
-    def named(self, name: str | None = None) -> list[tuple[str, _Checked]]:
+    def named(self, name: str | None = None) -> list[tuple[str, Checked]]:
         """The mappings in the mapping under a field, or in all of the file, with their names."""
         data = self.data if name is None else self.mapping(name)
-        return [(key, _Checked(self.path, row, f"{self.where}{key}: ")) for key, row in data.items()]
+        return [(key, Checked(self.path, row, f"{self.where}{key}: ")) for key, row in data.items()]
 
     def text(self, name: str, default: str | None = None) -> str:
         """The text under a field."""
@@ -135,7 +135,7 @@ def _load(path: Path) -> Any:
         raise UserError(f"{path}: not YAML: {str(error).splitlines()[0]}") from None
 
 
-def _dtypes(values: _Checked) -> tuple[dict[str, tuple[str, str]], dict[tuple[str, str], str], frozenset[str]]:
+def _dtypes(values: Checked) -> tuple[dict[str, tuple[str, str]], dict[tuple[str, str], str], frozenset[str]]:
     names: dict[str, tuple[str, str]] = {}
     spellings: dict[tuple[str, str], str] = {}
     quiet = set()
@@ -152,7 +152,7 @@ def _dtypes(values: _Checked) -> tuple[dict[str, tuple[str, str]], dict[tuple[st
 
 
 def _attention(
-    values: _Checked,
+    values: Checked,
 ) -> tuple[dict[str, str], tuple[tuple[str, str], ...], frozenset[str], frozenset[str]]:
     rows = values.named("attention")
     patterns = []
@@ -165,7 +165,7 @@ def _attention(
     return {value: value for value, _ in rows}, tuple(patterns), flash, quiet
 
 
-def _pattern(row: _Checked, text: Any) -> re.Pattern[str]:
+def _pattern(row: Checked, text: Any) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except (re.error, TypeError) as error:
@@ -178,7 +178,7 @@ def _settings(folder: Path) -> tuple[dict[str, Setting], tuple[Setting, ...], di
     globs: list[Setting] = []
     hints: dict[str, frozenset[str]] = {}
     for path in sorted(folder.glob("*.yaml")):
-        file = _Checked(path)
+        file = Checked(path)
         hints[file.text("concept")] = file.words("hints")
         for setting in _settings_of(file):
             name = setting.name.lower()
@@ -191,7 +191,7 @@ def _settings(folder: Path) -> tuple[dict[str, Setting], tuple[Setting, ...], di
     return plain, tuple(globs), hints
 
 
-def _settings_of(file: _Checked) -> Iterable[Setting]:
+def _settings_of(file: Checked) -> Iterable[Setting]:
     file.only("concept", "says", "hints", "settings")
     concept = file.text("concept")
     file.text("says")
@@ -205,11 +205,11 @@ def _settings_of(file: _Checked) -> Iterable[Setting]:
             raise row.fail("'choices' goes with `takes: choice`, and the other way round")
         flags = {"variable": row.flag("variable"), "unresolved": row.flag("unresolved")}
         for stack in row.mapping("names"):
-            names = _Checked(row.path, row.mapping("names"), row.where).list(stack)
+            names = Checked(row.path, row.mapping("names"), row.where).list(stack)
             yield from (Setting(name, concept, takes, choices, (stack,), **flags) for name in names)
 
 
-def _devices(file: _Checked) -> tuple[Device, ...]:
+def _devices(file: Checked) -> tuple[Device, ...]:
     devices = []
     for row in file.rows("devices"):
         row.only("name", "words", "values", "packages", "variables", "paths")
@@ -226,7 +226,7 @@ def _devices(file: _Checked) -> tuple[Device, ...]:
     return tuple(devices)
 
 
-def _packages(file: _Checked) -> tuple[Package, ...]:
+def _packages(file: Checked) -> tuple[Package, ...]:
     file.only("packages", "padding", "installers", "permissive-checks", "bf16-operators", "calls")
     packages = []
     for row in file.rows("packages"):
@@ -235,7 +235,7 @@ def _packages(file: _Checked) -> tuple[Package, ...]:
     return tuple(packages)
 
 
-def _forms(file: _Checked) -> tuple[Form, ...]:
+def _forms(file: Checked) -> tuple[Form, ...]:
     forms = []
     for name, row in file.named("forms"):
         row.only("fact", "languages", "any", "all", "none", "several", "enabled", "paths", "says")
@@ -243,7 +243,7 @@ def _forms(file: _Checked) -> tuple[Form, ...]:
         if not isinstance(sets, list):
             raise row.fail("'all' must be a list of lists")
         rows: Mapping[str, Any] = {str(at): each for at, each in enumerate(sets)}
-        checked = _Checked(row.path, dict(rows), f"{row.where}all ")
+        checked = Checked(row.path, dict(rows), f"{row.where}all ")
         forms.append(
             Form(
                 name,

@@ -1,6 +1,6 @@
 """The JSON reader, and what notebooks need of it: the encoding of a JSON file and its objects with their places."""
 
-from precpatch.languages.json.encoding import hides_letters, is_wide, open_json
+from precpatch.languages.json.encoding import JsonBytes, open_json
 from precpatch.languages.json.reader import JsonLanguage
 from precpatch.languages.json.tree import MAX_DEPTH, MAX_PATH, Box, Member, Scalar, parse
 
@@ -8,11 +8,10 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_PATH",
     "Box",
+    "JsonBytes",
     "JsonLanguage",
     "Member",
     "Scalar",
-    "hides_letters",
-    "is_wide",
     "open_json",
     "parse",
 ]

@@ -8,11 +8,29 @@ import re
 from precpatch.languages.source import ReadError, SourceFile
 
 _ESCAPE = re.compile(rb"\\u00(?:3[0-9]|[46][1-9a-f]|[57][0-9a]|5f)", re.IGNORECASE)
+"""An ASCII letter, digit or underscore that is written as an escape."""
+
 _MARKS_OF_ORDER = {
     "utf-8-sig": ("utf-8", 3),
     "utf-16": ("utf-16", 2),
     "utf-32": ("utf-32", 4),
 }
+
+
+class JsonBytes:
+    """How the reader of a file that is written in JSON gets from its bytes to text."""
+
+    def open(self, path: str, data: bytes) -> SourceFile:
+        """Find the encoding of ``data``: UTF-8, UTF-16 or UTF-32, with or without a byte order mark.
+
+        Raises:
+            ReadError: the bytes are not text in that encoding.
+        """
+        return open_json(path, data)
+
+    def hides(self, data: bytes) -> bool:
+        """Whether a word can stand in the text without standing in the bytes: in UTF-16 or UTF-32, or as escapes."""
+        return _is_wide(data) or _ESCAPE.search(data) is not None
 
 
 def open_json(path: str, data: bytes) -> SourceFile:
@@ -41,11 +59,6 @@ def _encoding(data: bytes) -> tuple[str, int]:
     return codec, bom
 
 
-def is_wide(data: bytes) -> bool:
+def _is_wide(data: bytes) -> bool:
     """Whether the bytes look like UTF-16 or UTF-32, in which no name can be searched for."""
     return json.detect_encoding(data) not in ("utf-8", "utf-8-sig")
-
-
-def hides_letters(data: bytes) -> bool:
-    """Whether an ASCII letter, digit or underscore is written as an escape."""
-    return _ESCAPE.search(data) is not None

@@ -15,7 +15,7 @@ import json
 
 from precpatch.languages import spell
 from precpatch.languages.base import SiteReading, path_facts
-from precpatch.languages.json.encoding import hides_letters, is_wide, open_json
+from precpatch.languages.json.encoding import JsonBytes, open_json
 from precpatch.languages.json.sites import Sites, could_hold_a_mention, is_settings
 from precpatch.languages.json.tree import load, parse
 from precpatch.languages.mention import Mention
@@ -26,23 +26,11 @@ from precpatch.patch.edits import Edit
 from precpatch.vocabulary import Vocabulary
 
 
-class JsonLanguage:
+class JsonLanguage(JsonBytes):
     """The reader of JSON files."""
 
     name = "json"
     suffixes: tuple[str, ...] = (".json",)
-
-    def open(self, path: str, data: bytes) -> SourceFile:
-        """Find the encoding of ``data``: UTF-8, UTF-16 or UTF-32, with or without a byte order mark.
-
-        Raises:
-            ReadError: the bytes are not text in that encoding.
-        """
-        return open_json(path, data)
-
-    def hides(self, data: bytes) -> bool:
-        """Whether a word can stand in the text without standing in the bytes: in UTF-16 or UTF-32, or as escapes."""
-        return is_wide(data) or hides_letters(data)
 
     def read(self, source: SourceFile, vocabulary: Vocabulary, text: bool = False) -> JsonReading:
         """Read a file; with ``text`` the same, for JSON has no comments.

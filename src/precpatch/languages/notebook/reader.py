@@ -19,7 +19,7 @@ from functools import cached_property
 
 from precpatch.languages.base import Reading
 from precpatch.languages.embedded import Embedded
-from precpatch.languages.json import hides_letters, is_wide, open_json
+from precpatch.languages.json import JsonBytes, open_json
 from precpatch.languages.mention import Mention
 from precpatch.languages.notebook.cells import Module, module_of
 from precpatch.languages.python import PythonLanguage
@@ -30,23 +30,11 @@ from precpatch.vocabulary import Vocabulary
 from precpatch.vocabulary.needles import needles_of_words
 
 
-class NotebookLanguage:
+class NotebookLanguage(JsonBytes):
     """The reader of Jupyter notebooks."""
 
     name = "notebook"
     suffixes: tuple[str, ...] = (".ipynb",)
-
-    def open(self, path: str, data: bytes) -> SourceFile:
-        """Find the encoding of ``data``: UTF-8, or what its first bytes say.
-
-        Raises:
-            ReadError: the bytes are not text in that encoding.
-        """
-        return open_json(path, data)
-
-    def hides(self, data: bytes) -> bool:
-        """Whether a word can stand in the text without standing in the bytes: in UTF-16 or UTF-32, or as escapes."""
-        return is_wide(data) or hides_letters(data)
 
     def read(self, source: SourceFile, vocabulary: Vocabulary, text: bool = False) -> NotebookReading:
         """Read the code cells; with ``text`` also what decides nothing.

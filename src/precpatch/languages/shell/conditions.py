@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from precpatch.languages.shell.grammar import TESTS, BashTree, Span
+from precpatch.languages import spell
+from precpatch.languages.shell.grammar import KEY, OPTION, PART, TESTS, BashTree, Span
 from precpatch.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -15,9 +17,20 @@ if TYPE_CHECKING:
 MAX_TEST = 1000
 """A condition of more characters than this is not looked at."""
 
+MAX_NAME = 60
+"""So many characters around a name in code are looked at to see which identifier it is a part of."""
+
 LOOKS = frozenset({"test", "[", "grep", "egrep", "fgrep", "rg"})
 """Programs that only look for something."""
 
+_PROBES = frozenset({"command", "hash", "type", "which"})
+"""Programs that say whether there is another one."""
+
+_HOLDS_TESTS = frozenset({"list", "pipeline", "redirected_statement", "subshell", "compound_statement"})
+_HERE = frozenset({"heredoc_redirect", "heredoc_body"})
+_ASKING = frozenset({*TESTS, "herestring_redirect"})
+_BEFORE = re.compile(r"-?\w*$")
+_AFTER = re.compile(r"\w*(?:=(?!=))?")
 _GPU = re.compile(r"(?<![A-Za-z])(?:cuda|gpu|nvidia)(?![A-Za-z])", re.IGNORECASE)
 _NEGATED = re.compile(r"!=|(?<!\S)-z\s|==?\s*[\"']?(?:false|0|no|off)\b")
 
@@ -68,16 +81,76 @@ class Conditions:
             operators = {child.type for child in test.children}
             if test.type in ("negated_command", "unary_expression") and "!" in operators:
                 facts |= self._ask(test.children[1:], not holds, by_tests_only)
-            elif test.type == "list" or operators & {"&&", "||"}:
-                facts |= self._ask(test.children, holds, by_tests_only)
-            elif test.type in ("test_command", "parenthesized_expression"):
+            elif test.type in ("test_command", "parenthesized_expression") or "((" in operators:
                 facts |= self._ask(test.children, holds, False)
-            elif not by_tests_only or test.type in TESTS or self.tree.command_name(test) in LOOKS:
-                facts |= self._asked_by_text(self.tree.text(test), holds)
+            elif test.type in _HOLDS_TESTS or operators & {"&&", "||"}:
+                facts |= self._ask(test.children, holds, by_tests_only)
+            elif not by_tests_only or self._is_test(test):
+                facts |= self._asked_by_text(self._question(test), holds, self.tree.text(test))
+            elif self._asks_for_device(test):
+                facts |= self._asked_by_text("", holds, self.tree.text(test))
         return facts
 
-    def _asked_by_text(self, test: str, holds: bool) -> frozenset[str]:
-        """What one comparison asks when it ``holds`` or does not."""
+    def _is_test(self, node: Node) -> bool:
+        """Whether a command only asks: a test, a search, or a variable that is run as ``true`` or ``false``."""
+        if node.type in _ASKING or self.tree.command_name(node) in LOOKS:
+            return True
+        return node.type == "command" and len(node.children) == 1 and self.tree.text(node).strip('"').startswith("$")
+
+    def _asks_for_device(self, node: Node) -> bool:
+        """Whether a command asks for a device: it looks for a program or module, or runs a tool of the device."""
+        words = self.tree.text(node).split(maxsplit=2)
+        name = self.tree.command_name(node)
+        if name.startswith("python"):
+            return words[1:2] == ["-c"]
+        if name in _PROBES:
+            return name != "command" or words[1:2] in (["-v"], ["-V"])
+        return words[:1] == [name] and "." not in name and self.vocabulary.names_other_device(name)
+
+    def _question(self, test: Node) -> str:
+        """The text of a test without what it sets, which is written anew: what it asks must not hang on that."""
+        first = test.start_byte
+        text = list(self.tree.text(test))
+        stack = [test]
+        while stack:
+            node = stack.pop()
+            spans = [(node.start_byte, node.end_byte)] if node.type == "variable_assignment" else []
+            if node.type in _HERE:
+                spans = list(self._named_in(node))
+            elif node.type == "command" and self.tree.command_name(node) not in LOOKS:
+                spans = list(self._set_by(node))
+            for start, end in spans:
+                text[start - first : end - first] = " " * (end - start)
+            stack += node.children
+        return "".join(text)
+
+    def _set_by(self, command: Node) -> Iterator[Span]:
+        """The settings among the words of a command, and the names in the code that it runs."""
+        words = [word for word in self.tree.words_of(command) if word.type in PART]
+        for word, after in zip_longest(words, words[1:]):
+            start, end = word.start_byte, word.end_byte
+            first, _ = spell.stripped(self.tree.code, start, end)
+            follows = self.tree.text(after) if after is not None else "-"
+            is_value = not follows.startswith(("-", "$", '"$')) and not (follows[:1] in ("'", '"') and " " in follows)
+            if KEY.match(self.tree.code, first, end):
+                yield start, end
+            elif after is not None and is_value and OPTION.fullmatch(self.tree.code, start, end):
+                yield start, after.end_byte
+            elif word.type in ("string", "raw_string"):
+                yield from self._named_in(word)
+
+    def _named_in(self, node: Node) -> Iterator[Span]:
+        """The names in code that stand for a value or a setting, not for a function such as ``is_bf16_supported``."""
+        text = self.tree.text(node)
+        for start, end in (match.span() for match in self.vocabulary.names_in(text)):
+            before = _BEFORE.search(text[max(start - MAX_NAME, 0) : start])
+            after = _AFTER.match(text[end : end + MAX_NAME])
+            around = f"{before[0] if before else ''}{after[0] if after else ''}"
+            if not around or "-" in around or "=" in around:
+                yield node.start_byte + start, node.start_byte + end
+
+    def _asked_by_text(self, test: str, holds: bool, everything: str | None = None) -> frozenset[str]:
+        """What one comparison asks when it ``holds`` or does not; a device may stand in ``everything`` around it."""
         if _NEGATED.search(test.lower()):
             holds = not holds
         if not holds:
@@ -88,6 +161,6 @@ class Conditions:
             facts.add("asks-bf16")
         if any(self.vocabulary.attention_of(word) in self.vocabulary.flash for word in words):
             facts.add("asks-flash-attention")
-        if self.vocabulary.names_other_device(test):
+        if self.vocabulary.names_other_device(test if everything is None else everything):
             facts.add("other-device")
         return frozenset(facts)

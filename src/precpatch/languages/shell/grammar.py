@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from functools import cache
 from typing import TYPE_CHECKING
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
 
 MAX_LEVELS = 2000
 """A script nested deeper than this is refused."""
+
+MAX_ARRAYS = 200
+"""So many arrays may be open at a time: bash nests none, and tree-sitter takes the square of their number to parse."""
+
+_PARENS = re.compile(r"""'[^']*'|"(?:\\[\s\S]|[^"\\])*"|\\[\s\S]|(?<!\S)\#[^\n]*|=\(|\)""")
 
 PART = frozenset(
     {
@@ -28,6 +34,11 @@ HOLDS_OPTIONS = frozenset({"command", "array", "file_redirect", "ERROR"})
 """Options and their values stand here; after ``--root <your_root>`` the grammar gives the rest to the redirection."""
 
 BRANCHES = frozenset({"else_clause", "case_item", "function_definition"})
+
+KEY = re.compile(r"(?P<mark>\+{1,2}|~|-{1,2})?(?P<path>[A-Za-z_][\w.@/-]*)=(?!=)")
+"""The key of an override, an option or a variable, with what stands before it."""
+
+OPTION = re.compile(r"(?P<mark>-{1,2})(?P<path>[A-Za-z][\w.-]*)")
 
 Span = tuple[int, int]
 """Index of the first character and after the last."""
@@ -47,6 +58,7 @@ class BashTree:
 
     def __init__(self, code: str) -> None:
         self.code = code
+        _refuse_arrays(code)
         self.tree: Tree = _parser().parse(code.encode())
         self.root = self.tree.root_node
         self._children: dict[int, tuple[list[Node], list[int]]] = {}
@@ -107,6 +119,23 @@ class BashTree:
                 faults.append(node.start_byte)
             stack += [child for child in node.children if child.has_error]
         return sorted(faults)
+
+
+def _refuse_arrays(code: str) -> None:
+    """Refuse a script in which too many arrays are open at a time, before it is parsed.
+
+    Raises:
+        ReadError: there are.
+    """
+    depth = 0
+    for match in _PARENS.finditer(code):
+        if match[0] == "=(":
+            depth += 1
+        elif match[0] == ")":
+            depth = max(depth - 1, 0)
+        if depth > MAX_ARRAYS:
+            line = code.count("\n", 0, match.start()) + 1
+            raise ReadError(f"line {line}: more than {MAX_ARRAYS} arrays inside each other")
 
 
 def _start(node: Node) -> int:

@@ -23,7 +23,7 @@ Facts that a mention can carry:
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -42,7 +42,13 @@ from precpatch.vocabulary import Vocabulary
 
 _ASCII = bytes(range(128)) + b"_" * 128
 _EXPANSION = re.compile(r"\$\{[^}\n]*\}|\$\([^)\n]*\)|\$\w+")
+_NAME = re.compile(r"[\w.-]+", re.ASCII)
+_DASHES = re.compile(r"-+")
 _SAFE = re.compile(r"[\w.,+/:@%-]+", re.ASCII)
+
+
+MAX_NAME = 200
+"""The parts of a name with more characters than this are not looked at."""
 
 
 class ShellLanguage:
@@ -152,7 +158,12 @@ class ShellReading(SiteReading):
     def _part_of(self, mention: Mention) -> Embedded | None:
         if mention.language == ShellLanguage.name:
             return None
-        return next((part for part in self._python if part.inner(mention) is not None), None)
+        return self._part_at.get(mention.start)
+
+    @cached_property
+    def _part_at(self) -> dict[int, Embedded]:
+        """The Python that a mention was told of, by where the mention starts."""
+        return {mention.start: part for part in self._python for mention in part.mentions}
 
     # --- writing -----------------------------------------------------------------------------------------------
 
@@ -165,10 +176,23 @@ class ShellReading(SiteReading):
 
     def renamed(self, slot: Slot, key: str) -> tuple[Edit, ...] | None:
         """The switch under the name of its twin; None where that name is used already in the same command."""
-        box = self.code[slice(*box_span(slot.box))]
-        if re.search(rf"(?<![\w.]){re.escape(key)}(?![\w.-])", box):
+        start, end = box_span(slot.box)
+        places = self._names.get(key, ())
+        at = bisect_left(places, start)
+        if at < len(places) and places[at] < end:
             return None
         return super().renamed(slot, key)
+
+    @cached_property
+    def _names(self) -> dict[str, list[int]]:
+        """Where each key, option or path of the script stands, also without the dashes or the ``no-`` before it."""
+        names: dict[str, list[int]] = {}
+        for match in _NAME.finditer(self.code):
+            word = match[0]
+            starts = [0, *(dash.end() for dash in _DASHES.finditer(word))] if len(word) <= MAX_NAME else [0]
+            for start in dict.fromkeys(starts):
+                names.setdefault(word[start:], []).append(match.start() + start)
+        return names
 
     def check(self, data: bytes) -> str | None:
         """Parse the changed script again, and the Python in it; None when neither is worse than before."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from precpatch.languages import spell
 from precpatch.languages.shell.around import SAYS, Around, Setting
 from precpatch.languages.shell.conditions import Conditions
-from precpatch.languages.shell.grammar import HOLDS_OPTIONS, OPENS, PART, BashTree, Span
+from precpatch.languages.shell.grammar import HOLDS_OPTIONS, KEY, OPENS, OPTION, PART, BashTree, Span
 from precpatch.languages.site import BOOLEAN, NUMBER, REQUIREMENT, TEXT, Site, Slot
 from precpatch.vocabulary import Vocabulary
 
@@ -22,13 +22,12 @@ MAX_DEPTH = 4
 
 DEVICE_KEYS = frozenset({"device", "device_name"})
 
-_KEYED = re.compile(r"(?<![\w$])[A-Za-z_][\w.@/-]*(?==)")
-_OPTIONS = re.compile(r"--[A-Za-z][\w.-]*")
-_EMBEDDED = re.compile(r"""<<(?!<)|(?<=\s-c )["']""")
-"""Where another language can begin."""
+_PATH = re.compile(r"[\w.@/-]+")
+"""What can be the key of a setting; matched as a whole, so that a long one is gone through once."""
 
-_KEY = re.compile(r"(?P<mark>\+{1,2}|~|-{1,2})?(?P<path>[A-Za-z_][\w.@/-]*)=(?!=)")
-_OPTION = re.compile(r"(?P<mark>-{1,2})(?P<path>[A-Za-z][\w.-]*)")
+_EMBEDDED = re.compile(r"""<<(?!<)|\s-[a-z]*c(?:[ \t]|\\\r?\n)+(?=["'])""")
+"""Where another language can begin, up to its quote."""
+
 _JOINED = re.compile(r"(?:^|,)(?P<path>[A-Za-z_]\w*)=(?P<value>[\w./-]+)(?=,[A-Za-z_]\w*=|$)")
 """A setting among others in one word: ``pretrained=$MODEL,dtype=bfloat16,tensor_parallel_size=2``."""
 
@@ -84,12 +83,21 @@ class Script:
         words = self.vocabulary
         yield from (match.start() for match in words.names_in(self.code))
         yield from (match.start() for match in words.requirements_in(self.code))
-        for match in _KEYED.finditer(self.code):
-            if self._is_key(match[0]) or words.device_variables.match(match[0]):
-                yield match.start()
-        yield from (match.start() for match in _OPTIONS.finditer(self.code) if self._is_key(match[0].lstrip("-")))
-        if "<<" in self.code or " -c " in self.code:
-            yield from (match.start() for match in _EMBEDDED.finditer(self.code))
+        for match in _PATH.finditer(self.code):
+            if (key := self._key_in(match)) is not None:
+                yield key
+        for match in _EMBEDDED.finditer(self.code):
+            yield match.start() if match[0] == "<<" else match.end()
+
+    def _key_in(self, match: re.Match[str]) -> int | None:
+        """Where the key of a setting or of a device stands in what can be one, before ``=`` or after ``--``."""
+        path = match[0].lstrip("-.@/0123456789")
+        is_key = self.code.startswith("=", match.end())
+        if not path or not (is_key or match[0].startswith("--")):
+            return None
+        if self._is_key(path) or (is_key and self.vocabulary.device_variables.match(path)):
+            return match.end() - min(len(path), len(path.rpartition(".")[2]) or len(path))
+        return None
 
     def _is_key(self, path: str) -> bool:
         """Whether a dotted path is that of a setting, or chooses a device."""
@@ -167,13 +175,13 @@ class Script:
     def _argument(self, around: Around, start: int, end: int) -> None:
         """One word, which stands without its quotes between ``start`` and ``end``."""
         setting = around.setting()
-        match = _KEY.match(self.code, start, end)
+        match = KEY.match(self.code, start, end)
         if match and (around.box.type != "variable_assignment" or match["mark"] or "." in match["path"]):
             setting = self._keyed(around, match)
             start = match.end()
         elif around.box.type == "variable_assignment":
             pass
-        elif option := _OPTION.fullmatch(self.code, start, end):
+        elif option := OPTION.fullmatch(self.code, start, end):
             self._flag(around, option)
             return
         elif around.installs(self.vocabulary.installers) and self.vocabulary.requirement.search(self.code, start, end):
@@ -231,7 +239,7 @@ class Script:
     def _after_option(self, around: Around, setting: Setting) -> Setting:
         """The setting of a word, which is that of the option before it where there is one."""
         before = around.before if around.box.type in HOLDS_OPTIONS else None
-        option = _OPTION.fullmatch(self.code, before.start_byte, before.end_byte) if before is not None else None
+        option = OPTION.fullmatch(self.code, before.start_byte, before.end_byte) if before is not None else None
         if option is None or around.role == "comparison":
             return setting
         key = option["path"].rpartition(".")[2].replace("-", "_")
@@ -279,7 +287,15 @@ class Script:
             first, last = self.absolute(setting.name)
             box = self.absolute((around.box.start_byte, around.box.end_byte))
             name = self.code[slice(*setting.name)]
-            slot = Slot(name, first, last, box_number(box), renames="variable" not in setting.facts)
+            above = name.replace("-", "_").rpartition(".")[0].rpartition(".")[2]
+            slot = Slot(
+                name,
+                first,
+                last,
+                box_number(box),
+                above=Slot(above) if above else None,
+                renames="variable" not in setting.facts,
+            )
         site = Site(
             start,
             end,
