@@ -290,8 +290,6 @@ def test_the_words_that_rules_may_use_are_those_of_the_vocabulary() -> None:
     vocabulary = builtin_vocabulary()
     spellings = {spelling for _, spelling in (*vocabulary.spellings, *vocabulary.dtypes.values())}
     assert set(load_spellings()) == spellings | {"torch", "torch-name", "name"}
-    assert {*rule_words.DTYPES, "auto"} == vocabulary.canonical_dtypes
-    assert set(rule_words.ATTENTION) == vocabulary.canonical_attention
     assert set(rule_words.EXAMPLE_LANGUAGES) == {reader.name for reader in languages().values()}
 
 

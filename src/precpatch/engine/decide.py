@@ -109,11 +109,7 @@ def claims(rule: Rule, policy: Policy, mention: Mention) -> bool:
 
 
 def _holds(match: Match, policy: Policy, mention: Mention) -> bool:
-    for name, pattern in match.patterns:
-        value = getattr(mention, name)
-        if value is None or not pattern.match(value.lower()):
-            return False
-    if not match.facts <= mention.facts or match.without & mention.facts:
+    if not match.fits(mention):
         return False
     if match.allows_target is None:
         return True

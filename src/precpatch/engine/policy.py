@@ -41,7 +41,7 @@ class Policy:
     @cached_property
     def needles(self) -> Mapping[str, Needles]:
         """Language -> the bytes without which a file of it is not read."""
-        return needles_by_language(self.rules, self.target, self.vocabulary, everything=self.show_text)
+        return needles_by_language(self.active, self.vocabulary, everything=self.show_text)
 
     @cached_property
     def known(self) -> frozenset[str]:

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from precpatch.languages.mention import KINDS, ROLES
+from precpatch.vocabulary import builtin_vocabulary
 from precpatch.vocabulary.facts import READERS, load_facts, load_spellings
 
 PLACEHOLDERS = ("value", "key", "callee", "dtype", "attention", "target", "wanted")
@@ -19,15 +20,13 @@ PLACEHOLDERS = ("value", "key", "callee", "dtype", "attention", "target", "wante
 
 EXAMPLE_LANGUAGES = (*READERS, "notebook")
 
-DTYPES = ("bfloat16", "float16", "float32", "float64")
-ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flash_attention_4", "flex_attention")
 BOOLEANS = ("true", "false")
 
 _NEAR = 0.8
 _MOST_KNOWN = 20
 _POLICY = ("dtype", "attention")
-_OTHER_DTYPES = ("auto", "no")
-"""What else may stand in a dtype's place: the model's own, and accelerate's word for none."""
+_NO_DTYPE = "no"
+"""What accelerate has in the place of a dtype where there is none."""
 
 _GLOB = re.compile(r"[*?\[]")
 _PLACEHOLDER = re.compile(r"\{([\w-]+)\}")
@@ -102,8 +101,15 @@ def wrong_value(word: str, kinds: set[str]) -> str | None:
     """
     if kinds == {"switch"}:
         return _slip("value", word, BOOLEANS)
-    known = (*(DTYPES if "dtype" in kinds else ()), *(ATTENTION if "attention" in kinds else ()))
-    return _slip("value", word, known) if kinds <= {"dtype", "attention"} else None
+    return _slip("value", word, _values_of(kinds)) if kinds <= {"dtype", "attention"} else None
+
+
+def _values_of(kinds: Collection[str]) -> list[str]:
+    """Every canonical dtype, attention implementation, or both."""
+    words = builtin_vocabulary()
+    dtypes = words.canonical_dtypes if "dtype" in kinds else ()
+    attention = words.canonical_attention if "attention" in kinds else ()
+    return sorted((*dtypes, *attention))
 
 
 def unknown_placeholder(message: str) -> str | None:
@@ -120,12 +126,10 @@ def wrong_to(word: str, kinds: set[str]) -> str | None:
         return f"{word[:60]!r} is no single word; it may have quotes around it"
     plain = word.strip("\"'")
     if kinds <= {"dtype", "attention"}:
-        others = _OTHER_DTYPES if "dtype" in kinds else ()
-        values = (*(DTYPES if "dtype" in kinds else ()), *(ATTENTION if "attention" in kinds else ()))
-        return unknown("value", plain, (*_POLICY, *values, *others))
+        return unknown("value", plain, (*_POLICY, *_values_of(kinds), *([_NO_DTYPE] if "dtype" in kinds else [])))
     if plain == "padding":
         return "'padding' is for imports only"
-    return _slip("value", plain, (*_POLICY, *BOOLEANS, "padding", *DTYPES, *ATTENTION))
+    return _slip("value", plain, (*_POLICY, *BOOLEANS, "padding", *_values_of(("dtype", "attention"))))
 
 
 def _slip(what: str, word: str, known: Iterable[str]) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from precpatch.engine.rules import Match, Rule, builtin_folder
-from precpatch.gpu.target import Target
 from precpatch.vocabulary import Package, Setting, Vocabulary
 from precpatch.vocabulary.facts import load_facts
 from precpatch.vocabulary.needles import Needles, Wanted, needles_for, needles_of_values
@@ -45,18 +44,17 @@ def vocabulary_for(rules: Iterable[Rule], vocabulary: Vocabulary) -> Vocabulary:
 
 
 def needles_by_language(
-    rules: Iterable[Rule], target: Target, vocabulary: Vocabulary, everything: bool = False
+    rules: Iterable[Rule], vocabulary: Vocabulary, everything: bool = False
 ) -> Mapping[str, Needles]:
-    """Language -> what a file of it must hold to be worth reading for this target.
+    """Language -> what a file of it must hold to be worth reading.
 
     Args:
-        rules: the rules of the run.
-        target: rules that are not for it look for nothing.
+        rules: those of the run that are for the target.
         vocabulary: with the words of the rules.
         everything: also what no rule acts on, for a run that shows what is kept.
     """
-    active = [rule for rule in rules if rule.action not in {"keep", "group"} and _is_for(rule, target)]
-    own = {name: needles_for(vocabulary, _wanted(active, name)) for name in _LANGUAGES}
+    acting = [rule for rule in rules if rule.action not in {"keep", "group"}]
+    own = {name: needles_for(vocabulary, _wanted(acting, name)) for name in _LANGUAGES}
     if everything:
         shown = needles_of_values(vocabulary)
         own = {name: needles | shown for name, needles in own.items()}
@@ -67,26 +65,15 @@ def needles_by_language(
     return joined
 
 
-def _is_for(rule: Rule, target: Target) -> bool:
-    return all(target.ask(question) is answer for question, answer in rule.when)
-
-
 def _wanted(rules: Iterable[Rule], language: str) -> Iterator[Wanted]:
     """What the rules look for in files of a language."""
     facts = load_facts()
     for match in (match for rule in rules for match in rule.matches):
         globs = dict(match.globs)
-        if "language" in globs and not any(
-            pattern.match(language) for name, pattern in match.patterns if name == "language"
-        ):
+        if "language" in globs and not dict(match.patterns)["language"].match(language):
             continue
-        needles = [needle for fact in match.facts if (needle := _needle(facts, fact))]
+        needles = [needle.encode() for fact in match.facts if (needle := facts[fact].needle)]
         yield Wanted(globs.get("kind"), globs.get("value"), globs.get("key"), tuple(needles[:1]))
-
-
-def _needle(facts: Mapping[str, object], fact: str) -> bytes | None:
-    needle = getattr(facts.get(fact), "needle", None)
-    return needle.encode() if isinstance(needle, str) else None
 
 
 def _is_glob(word: str) -> bool:

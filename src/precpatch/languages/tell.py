@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from precpatch.languages import site as forms
 from precpatch.languages.mention import Mention, place
 from precpatch.languages.site import Site
 from precpatch.languages.source import SourceFile
-from precpatch.languages.spell import is_boolean, truth
+from precpatch.languages.spell import truth
 from precpatch.vocabulary import Setting, Vocabulary
 from precpatch.vocabulary.words import ANY, ATTENTION, BOOLEAN, DTYPE, NUMBER
 
@@ -134,11 +134,3 @@ class Teller:
         if ANY in setting.takes and "variable" in site.facts and "$" not in site.word:
             return Name("switch", site.word, key=key)
         return None
-
-
-def with_facts(site: Site, *facts: str) -> Site:
-    """The site with more facts."""
-    return replace(site, facts=site.facts.union(facts))
-
-
-__all__ = ["Name", "Teller", "is_boolean", "with_facts"]

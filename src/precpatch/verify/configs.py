@@ -6,23 +6,22 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from precpatch.gpu.target import Target
+from precpatch.gpu.target import BFLOAT16, FLASH_ATTENTION_2, Target
 from precpatch.report.line import plural
 from precpatch.verify.modules import Config
 from precpatch.verify.outcome import FAILED, OK, Problem, Step
 from precpatch.verify.processes import Answer, Job
 from precpatch.verify.verdicts import Judge, Verdict
+from precpatch.vocabulary import builtin_vocabulary
 
-_DTYPES = {
-    "float32": {"float32": "bfloat16", "fp32": "bf16", "torch.float32": "torch.bfloat16"},
-    "float16": {"float16": "bfloat16", "fp16": "bf16", "torch.float16": "torch.bfloat16"},
-}
+_SPELLINGS = ("long", "short", "torch-name")
 
 
 def patched_words(target: Target) -> dict[str, str]:
     """The words that a patch for ``target`` writes, and those that stood there before."""
-    dtypes = {} if target.uses_bf16 else _DTYPES.get(target.dtype, {})
-    attention = {} if target.uses_flash_attention else {target.attention: "flash_attention_2"}
+    spell = builtin_vocabulary().spell
+    dtypes = {} if target.uses_bf16 else {spell(target.dtype, how): spell(BFLOAT16, how) for how in _SPELLINGS}
+    attention = {} if target.uses_flash_attention else {target.attention: FLASH_ATTENTION_2}
     return {**dtypes, **attention}
 
 

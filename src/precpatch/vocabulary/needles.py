@@ -33,7 +33,7 @@ class Wanted:
     """What one alternative of a rule asks for; None where it does not mind.
 
     Attributes:
-        kind: the kinds of mention.
+        kinds: the kinds of mention.
         values: globs of canonical values.
         keys: globs of keys.
         needles: bytes that a fact of the place cannot be without.
