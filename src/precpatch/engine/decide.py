@@ -50,7 +50,7 @@ def decide(policy: Policy, reading: Reading) -> list[Finding]:
     """
     source = reading.source
     suppressions = Suppressions(source)
-    cases = [_first_verdict(policy, suppressions, mention) for mention in reading.mentions]
+    cases = [_shared_verdict(policy, suppressions, mention) for mention in reading.mentions]
     _settle_followers(cases)
     _hold_back_refused(policy, cases)
     _settle_imports(cases)
@@ -61,6 +61,24 @@ def decide(policy: Policy, reading: Reading) -> list[Finding]:
 
 
 # --- the first verdict ---------------------------------------------------------------------------------------------
+
+
+def _shared_verdict(policy: Policy, suppressions: Suppressions, mention: Mention) -> _Case:
+    """The verdict on a mention; where several settings take its value, the most careful of theirs.
+
+    A switch is only rewritten where that suits all of them; the name of a dtype means the same to each.
+    """
+    cases = [_first_verdict(policy, suppressions, each) for each in (mention, *mention.also)]
+    told = [case for case in cases if case.rule is not None]
+    if not told:
+        return cases[0]
+    case = next((each for each in told if each.verdict != REWRITE), told[0])
+    differs = len(told) < len(cases) and mention.kind == "switch"
+    if case.verdict == REWRITE and (differs or len({each.rule.to for each in told if each.rule}) > 1):
+        case.lower(REPORT, f"{case.message}; not rewritten: it means something else to another setting")
+    if mention.used_by:
+        case.message = f"{case.message}; used by {', '.join(mention.used_by)}"
+    return case
 
 
 def _first_verdict(policy: Policy, suppressions: Suppressions, mention: Mention) -> _Case:

@@ -11,7 +11,7 @@ from precpatch.vocabulary.needles import Needles, Wanted, needles_for, needles_o
 from precpatch.vocabulary.words import ANY, ATTENTION, BOOLEAN, CHOICE, DTYPE, NUMBER
 
 _LANGUAGES = ("python", "yaml", "shell", "json", "notebook")
-_HOLDS_OTHERS = {"shell": ("python",), "notebook": ("python", "shell")}
+_HOLDS_OTHERS = {"shell": ("python", "yaml", "json"), "notebook": ("python", "shell")}
 """Languages whose files hold text of others."""
 
 

@@ -127,12 +127,14 @@ class Embedded:
         if span is None or span[0] < 0:
             return None
         follows = [self._out(at, at + 1) for at in map(self._index, mention.follows)]
+        also = map(self._carried, mention.also)
         return replace(
             mention,
             **place(self.outer, *span),
             facts=mention.facts | self.facts,
             scope=".".join(filter(None, (self.scope, mention.scope))),
             follows=tuple(self.outer.offset(each[0]) for each in follows if each is not None),
+            also=tuple(each for each in also if each is not None),
         )
 
     def _all(self, edits: Iterable[Edit]) -> tuple[Edit, ...]:

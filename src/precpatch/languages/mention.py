@@ -56,6 +56,8 @@ class Mention:
         facts: further facts by name, which rules can ask for (``Languages`` document theirs).
         allowed: canonical values that a declared set (Literal, choices, a check's list) accepts, if there is one.
         follows: ``start`` offsets of the mentions in the same file that this one changes together with.
+        used_by: the settings that take the value of the variable which it is assigned to, by their paths.
+        also: what the same place is for the other settings that take it.
     """
 
     path: str
@@ -78,6 +80,8 @@ class Mention:
     facts: frozenset[str] = field(default_factory=frozenset)
     allowed: tuple[str, ...] | None = None
     follows: tuple[int, ...] = ()
+    used_by: tuple[str, ...] = ()
+    also: tuple[Mention, ...] = ()
 
 
 def place(source: SourceFile, start: int, end: int) -> dict[str, Any]:

@@ -80,6 +80,8 @@ class Site:
         scope: qualified name of the class or function around it, "" at the top.
         facts: what else the reader knows of the place; ``vocabulary/facts.yaml`` has them all.
         allowed: canonical values that a declared set accepts, if there is one.
+        used_by: the settings that take the value of the variable which it is assigned to, by their paths.
+        also: the same place as the value of the other settings that take it.
     """
 
     start: int
@@ -94,6 +96,8 @@ class Site:
     scope: str = ""
     facts: frozenset[str] = field(default_factory=frozenset)
     allowed: tuple[str, ...] | None = None
+    used_by: tuple[str, ...] = ()
+    also: tuple[Site, ...] = ()
 
     @property
     def above(self) -> str | None:

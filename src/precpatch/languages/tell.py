@@ -64,6 +64,7 @@ class Teller:
             scope=site.scope,
             facts=site.facts,
             allowed=site.allowed,
+            used_by=site.used_by,
             **place(self.source, site.start, site.end),
         )
 
@@ -89,7 +90,7 @@ class Teller:
         if site.form == forms.CHOICE:
             return self._switch(site)
         setting = self.setting(site)
-        if setting is None or not (site.word or setting.unresolved):
+        if setting is None or not (site.word or setting.unresolved or "given" in site.facts):
             return None
         return Name("switch", site.word or "variable")
 

@@ -261,6 +261,10 @@ class _Finder:
     def _setting(self, setting: Setting) -> list[Needle]:
         takes = setting.takes & {BOOLEAN, NUMBER, CHOICE, ANY}
         found = []
+        if self.wanted.values is not None and "variable" in self.wanted.values:
+            found.append(_taken(setting.name))
+            if len(self.wanted.values) == 1:
+                return found
         if takes & {BOOLEAN, NUMBER, ANY}:
             found.append(Needle((_longest(setting.name.partition(".")[0]),)))
         elif CHOICE in takes:
@@ -295,6 +299,14 @@ def _near(key: str, words: Iterable[str], whole: bool = True) -> Needle:
     # The literal comes first, so that the search for it is the fast one; what must not stand before it comes after it.
     key_alone = start + rb"(?<![a-z0-9]" + start + rb")" if whole else start
     return Needle(tuple(names), re.compile(key_alone + between + rb"(?<![a-z0-9])(?:" + either + rb")(?!\w)"))
+
+
+def _taken(name: str) -> Needle:
+    """A setting that takes a variable of a script: ``dtype=$DTYPE``, ``--dtype "${1}"``."""
+    key = normal(_longest(_last(name)))
+    section = normal(name.rpartition(".")[0].encode())
+    before = rb"(?<=" + re.escape(section) + rb"[._])" if section else b""
+    return Needle((key,), re.compile(before + re.escape(key) + rb"(?:=|\s+)[\"']?\$(?!\()"))
 
 
 def _imported(call: str) -> Needle:

@@ -162,7 +162,7 @@ class Around:
         """The setting of a bare word in this place."""
         box, facts = self.box, self.facts
         if box.type == "variable_assignment":
-            return self._assigned(box, self.parents[-2] if len(self.parents) > 1 else None)
+            return self._assigned(box)
         if box.type in ("array", "for_statement"):
             owner = self.parents[-2] if box.type == "array" and len(self.parents) > 1 else box
             name = owner.child_by_field_name("name") or owner.child_by_field_name("variable")
@@ -172,15 +172,20 @@ class Around:
             return Setting(self.role, facts=facts)
         return Setting("value", facts=facts | {"argument"})
 
-    def _assigned(self, box: Node, owner: Node | None) -> Setting:
+    @property
+    def exports(self) -> frozenset[str]:
+        """The fact that programs see the variable which the word is assigned to."""
+        owner = self.parents[-2] if self.box.type == "variable_assignment" and len(self.parents) > 1 else None
+        seen = owner is not None and (owner.type == "command" or self._exports(owner))
+        return frozenset({"exported"}) if seen else frozenset()
+
+    def _assigned(self, box: Node) -> Setting:
         name = box.child_by_field_name("name")
         if name is None:
             return Setting("value", facts=self.facts | {"variable"})
         if name.type == "subscript":
             name = name.child_by_field_name("index") or name
-        facts = self.facts | {"variable"}
-        if owner is not None and (owner.type == "command" or self._exports(owner)):
-            facts |= {"exported"}
+        facts = self.facts | {"variable"} | self.exports
         at = (name.start_byte, name.end_byte)
         return Setting("value", self.tree.text(name).strip("\"'"), None, facts, at)
 

@@ -24,16 +24,17 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 from precpatch.languages import spell
-from precpatch.languages.base import SiteReading, path_facts
+from precpatch.languages.base import Language, SiteReading, path_facts
 from precpatch.languages.embedded import Embedded, Run
 from precpatch.languages.mention import Mention
 from precpatch.languages.shell.grammar import Span
 from precpatch.languages.shell.script import Region, Script, box_span
+from precpatch.languages.shell.variables import Variables
 from precpatch.languages.site import TEXT, Site, Slot
 from precpatch.languages.source import ReadError, SourceFile
 from precpatch.languages.tell import Teller
@@ -96,7 +97,7 @@ class ShellReading(SiteReading):
         self._text = text
         self.broken = 0
         self._elsewhere = _Spans(self.script.elsewhere)
-        self.tell(map(self._placed, self.script.sites.values()))
+        self.tell(self._sites())
         self._python = [part for region in self.script.regions if (part := self._embedded(region)) is not None]
 
     @cached_property
@@ -112,32 +113,58 @@ class ShellReading(SiteReading):
         """The character of the text that stands at byte ``index`` after the byte order mark."""
         return self.source.index(index + self.source.bom)
 
+    def _sites(self) -> Iterator[Site]:
+        """The sites of the script; a value that settings take by a variable as theirs, and as the variable's own."""
+        own = dict(self.script.sites)
+        uses = [use for use in self.script.uses if not self._elsewhere.hold(use.site.start)] or self.script.uses
+        for site in Variables(self.script.all).sites(uses):
+            known = own.get(site.start)
+            if known is not None and (known.key or "").lower() != (site.key or "").lower():
+                setting = self.teller.setting(known)
+                if setting is not None and setting.variable:
+                    site = replace(known, used_by=site.used_by, also=(replace(site, also=()), *site.also))
+                elif setting is not None:
+                    site = replace(site, also=(*site.also, known))
+            own[site.start] = site
+        return map(self._placed, own.values())
+
+    def tell(self, sites: Iterable[Site]) -> None:
+        """Take over the sites that say something, for one of the settings that take the value if not for the first."""
+        for site in sites:
+            told = [(mention, each) for each in (site, *site.also) if (mention := self.teller.tell(each)) is not None]
+            if told:
+                mention = replace(told[0][0], used_by=site.used_by, also=tuple(other for other, _ in told[1:]))
+                self._told.setdefault((mention.start, mention.kind), (mention, told[0][1]))
+
     def _placed(self, site: Site) -> Site:
         """A site of the script with its place in the text of the file."""
-        slot = site.slot
-        if slot is not None:
-            slot = replace(slot, start=self._character(slot.start), end=self._character(slot.end))
         facts = site.facts | self._facts_at(site.start)
-        return replace(site, start=self._character(site.start), end=self._character(site.end), slot=slot, facts=facts)
+        start, end = self._character(site.start), self._character(site.end)
+        also = tuple(map(self._placed, site.also))
+        return replace(site, start=start, end=end, slot=self._placed_slot(site.slot), facts=facts, also=also)
+
+    def _placed_slot(self, slot: Slot | None) -> Slot | None:
+        if slot is None or slot.start < 0:
+            return slot
+        start, end = self._character(slot.start), self._character(slot.end)
+        return replace(slot, start=start, end=end, above=self._placed_slot(slot.above))
 
     def _facts_at(self, index: int) -> frozenset[str]:
         """The facts of the file and of the branch at ``index``."""
         return self.facts | {"other-device"} if self._elsewhere.hold(index) else self.facts
 
-    # --- Python ------------------------------------------------------------------------------------------------
+    # --- other languages ---------------------------------------------------------------------------------------
 
     def _embedded(self, region: Region) -> Embedded | None:
-        """Python as its reader reads it; indented as a whole, it is read as a block. None where it does not parse."""
-        from precpatch.languages.python import PythonLanguage
-
+        """A text as its reader reads it; Python that is indented as a whole as a block. None where it does not parse."""
         start, end = self._character(region.start), self._character(region.end)
         text = self.source.text[start:end]
         if region.expands:
             text = _EXPANSION.sub(lambda match: "x" * len(match[0]), text)
-        for head in ("", "if 1:\n"):
+        for head in ("", "if 1:\n") if region.language == "python" else ("",):
             inner = SourceFile(self.source.path, (head + text).encode("utf-8", "surrogatepass"))
             try:
-                reading = PythonLanguage().read(inner, self.vocabulary, self._text)
+                reading = _reader(region.language).read(inner, self.vocabulary, self._text)
             except ReadError:
                 continue
             facts = region.facts | self._facts_at(region.start)
@@ -169,10 +196,14 @@ class ShellReading(SiteReading):
 
     def written(self, site: Site, mention: Mention, value: str) -> str | None:
         """The value as one plain word; None where it would not be one, or where a flag or a package has none."""
-        if mention.kind == "import" or "cli-flag" in mention.facts:
+        if mention.kind == "import" or "cli-flag" in mention.facts or not _may_change(site, mention):
             return None
         new = spell.word(self.vocabulary, mention, mention.text, value)
         return new if _SAFE.fullmatch(new) else None
+
+    def turned(self, site: Site, value: str) -> tuple[Edit, ...] | None:
+        """The edit that turns a switch; None where its value is that of something else as well."""
+        return super().turned(site, value) if site.facts.isdisjoint({"shared", "in-list", "given"}) else None
 
     def renamed(self, slot: Slot, key: str) -> tuple[Edit, ...] | None:
         """The switch under the name of its twin; None where that name is used already in the same command."""
@@ -205,7 +236,7 @@ class ShellReading(SiteReading):
             line = data[: faults[-1]].count(b"\n") + 1
             return f"line {line}: not a shell script that bash can parse"
         if after.broken > self.broken:
-            return "the Python in it no longer parses"
+            return "what it holds in another language no longer parses"
         return None
 
     # --- prose -------------------------------------------------------------------------------------------------
@@ -223,6 +254,28 @@ class ShellReading(SiteReading):
             mention = self.teller.tell(self._placed(Site(*match.span(), TEXT, match[0], role)))
             if mention is not None:
                 yield mention
+
+
+def _reader(language: str) -> Language:
+    """The reader of a language that a script can hold, loaded only when one does."""
+    if language == "yaml":
+        from precpatch.languages.yaml import YamlLanguage
+
+        return YamlLanguage()
+    if language == "json":
+        from precpatch.languages.json import JsonLanguage
+
+        return JsonLanguage()
+    from precpatch.languages.python import PythonLanguage
+
+    return PythonLanguage()
+
+
+def _may_change(site: Site, mention: Mention) -> bool:
+    """Whether the value can be written anew: not where it is one of several in a row, or what else takes it minds."""
+    if "given" in site.facts or (site.role == "value" and "in-list" in site.facts):
+        return False
+    return mention.kind != "switch" or "shared" not in site.facts
 
 
 class _Spans:

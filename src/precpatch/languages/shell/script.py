@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from precpatch.languages import spell
 from precpatch.languages.shell.around import SAYS, Around, Setting
 from precpatch.languages.shell.conditions import Conditions
+from precpatch.languages.shell.dicts import BEGINS, Entry, values_in
 from precpatch.languages.shell.grammar import HOLDS_OPTIONS, KEY, OPENS, OPTION, PART, BashTree, Span
+from precpatch.languages.shell.variables import DEFAULT, REFERENCE, Use, unresolved
 from precpatch.languages.site import BOOLEAN, NUMBER, REQUIREMENT, TEXT, Site, Slot
 from precpatch.vocabulary import Vocabulary
 
@@ -31,7 +33,10 @@ _EMBEDDED = re.compile(r"""<<(?!<)|\s-[a-z]*c(?:[ \t]|\\\r?\n)+(?=["'])""")
 _JOINED = re.compile(r"(?:^|,)(?P<path>[A-Za-z_]\w*)=(?P<value>[\w./-]+)(?=,[A-Za-z_]\w*=|$)")
 """A setting among others in one word: ``pretrained=$MODEL,dtype=bfloat16,tensor_parallel_size=2``."""
 
-_DEFAULT = re.compile(r"\$\{(?P<name>\w+|[@*#?!$-]):?[-=+]")
+_ENTRY = re.compile(r"""(?<!\$)[{,]\s*\\*["']?(?P<key>[A-Za-z_][\w.-]*)\\*["']?\s*:""")
+"""A key of a dict in a word."""
+
+_ENVIRONMENT = re.compile(r"[A-Z][A-Z0-9_]+")
 _BLANK = re.compile(r"[ \t\r\n]")
 _TOKEN = re.compile(r"""(?:\\[^\r\n]|'[^']*'|"[^"]*"|[^\s'"\\])+""")
 _SETTING = re.compile(r"""['"]?(?:\+{1,2}|~|-{1,2})?[A-Za-z_][\w@/-]*(?:\.[\w.@/-]*)?=|['"]?\+{1,2}\w|--?[A-Za-z]""")
@@ -40,19 +45,23 @@ _LAUNCH = re.compile(
     r"(?:python[\d.]*|torchrun|accelerate|deepspeed|vllm|ray|uv|bash|sh|srun|env|nohup|exec)\s"
 )
 _PROGRAM = re.compile(r"\s-m\s|\.(?:py|sh)\b|\s--\w")
-_PYTHON = re.compile(r"(?:^|[\s|/;&(])python[\d.]*(?=\s|$)|>\s*\S+\.py(?=[\s\"']|$)")
+_PYTHON = re.compile(r"(?:^|[\s|/;&(])python[\d.]*(?=\s|$)")
+_WRITES = re.compile(r"""(?:>|\btee(?:\s+-\w+)*\s)\s*[^\s>|&;]+\.(?P<suffix>py|ya?ml|json)(?=[\s"';|&)]|$)""")
+_LANGUAGES = {"py": "python", "yaml": "yaml", "yml": "yaml", "json": "json"}
+_TAKES_YAML = re.compile(r"(?:^|[\s|;&(])kubectl\s[^|;&]*-f\s+-")
 _SHELL = re.compile(r"(?:^|[\s|/;&(])(?:bash|sh|sbatch|ssh)(?=\s|$)|>\s*\S+\.(?:sh|bash|sbatch|slurm)(?=[\s\"']|$)")
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Python in a script, from ``start`` to ``end``; where it ``expands``, ``$name`` in it is something else."""
+    """Text of another language in a script; where it ``expands``, ``$name`` in it is something else."""
 
     start: int
     end: int
     facts: frozenset[str]
     scope: str
     expands: bool
+    language: str = "python"
 
 
 class Script:
@@ -60,7 +69,9 @@ class Script:
 
     Attributes:
         sites: the values by where they start.
-        regions: the Python in it.
+        regions: the texts of other languages in it.
+        uses: the settings that take variables.
+        inner: the scripts in it.
         elsewhere: the spans that are for another device.
     """
 
@@ -74,6 +85,8 @@ class Script:
         self.sites: dict[int, Site] = {}
         self.regions: list[Region] = []
         self.elsewhere: set[Span] = set()
+        self.uses: list[Use] = []
+        self.inner: list[Script] = []
         self._done: set[int] = set()
         for index in sorted(set(self._spots())):
             self._spot(self.tree.chain(index))
@@ -86,6 +99,9 @@ class Script:
         for match in _PATH.finditer(self.code):
             if (key := self._key_in(match)) is not None:
                 yield key
+        for match in _ENTRY.finditer(self.code):
+            if self._is_key(match["key"]) or words.setting(match["key"].rpartition(".")[2]) is not None:
+                yield match.start("key")
         for match in _EMBEDDED.finditer(self.code):
             yield match.start() if match[0] == "<<" else match.end()
 
@@ -123,9 +139,17 @@ class Script:
         elif "heredoc_body" in (node.type, box.type) and node.type != "expansion":
             self._heredoc(chain, at if node.type == "heredoc_body" else at - 1)
         elif node.type in PART and box.type != "heredoc_redirect":
-            self._word(self._around(chain[:at], node))
+            self._word(self.around(chain[:at], node))
 
-    def _around(self, parents: list[Node], node: Node) -> Around:
+    @property
+    def all(self) -> Iterator[Script]:
+        """The script and those in it."""
+        yield self
+        for each in self.inner:
+            yield from each.all
+
+    def around(self, parents: list[Node], node: Node) -> Around:
+        """What stands around a word."""
         return Around(self.tree, self.conditions, parents, node)
 
     # --- words -------------------------------------------------------------------------------------------------
@@ -149,7 +173,7 @@ class Script:
         if node.type in ("string", "raw_string") and self._holds_words(around, start, end):
             self._nested(start, end, around)
         elif node.type in ("string", "raw_string") and around.runs_python:
-            self._python(start, end, around, node.type == "string")
+            self._region(start, end, around, node.type == "string")
         else:
             self._argument(around, *spell.stripped(self.code, node.start_byte, node.end_byte))
 
@@ -169,6 +193,11 @@ class Script:
             found = replace(site, role=role, facts=site.facts | facts, scope=site.scope or around.scope)
             self.sites.setdefault(found.start, found)
         self.regions += [replace(each, facts=each.facts | facts) for each in inner.regions]
+        if not around.role:
+            self.uses += [
+                replace(use, site=replace(use.site, scope=use.site.scope or around.scope)) for use in inner.uses
+            ]
+        self.inner.append(inner)
         if inner.elsewhere:
             self.elsewhere.add(self.absolute(around.branch))
 
@@ -190,14 +219,35 @@ class Script:
             return
         else:
             setting = self._after_option(around, setting)
-        value, name = self._resolved(start, end)
+        names, value = self.referred(start, end, around.scope)
+        if BEGINS.match(self.code, *value) and self._dict(around, value, setting):
+            return
         if "," in self.code[slice(*value)]:
             self._joined(around, value if match is None else (match.start("path"), value[1]), setting)
-        if name is not None:
+        if DEFAULT.match(self.code, start, end) or value != spell.stripped(self.code, start, end):
+            name = next((each for each in reversed(names) if each.isidentifier()), None)
             setting = replace(setting, facts=setting.facts | {"default"})
-            if setting.key is None and not name.isdigit():
+            if setting.key is None and name is not None:
                 setting = replace(setting, key=name, facts=setting.facts - {"argument"} | {"variable"})
         self._value(around, value, setting)
+        self._take(around, (start, end), names, value, setting)
+
+    def _take(
+        self, around: Around, span: Span, names: tuple[str, ...], value: Span, setting: Setting, flag: Site | None = None
+    ) -> None:
+        """Note that a setting takes variables."""
+        word = self.code[slice(*value)]
+        composed = "$" in word and REFERENCE.fullmatch(word) is None
+        if setting.role != "value" or not (names or composed or "`" in word):
+            return
+        if "variable" in setting.facts:
+            names = tuple(name for name in names if name != setting.key)
+        place = spell.stripped(self.code, *span)
+        site = unresolved(self._site(around, place, TEXT, setting, ""))
+        known_setting = self.vocabulary.setting(site.key, site.above) is not None
+        if known_setting and (names or (composed and "variable" not in site.facts)):
+            known = bool(word) and "$" not in word and "`" not in word
+            self.uses.append(Use(names if not composed else (word,), site, known, flag))
 
     def _joined(self, around: Around, span: Span, setting: Setting) -> None:
         """The settings that stand in one word with commas between them."""
@@ -214,14 +264,59 @@ class Script:
         """Whether a word names a dtype or an attention implementation."""
         return (self.vocabulary.dtype_of(word) or self.vocabulary.attention_of(word)) is not None
 
-    def _resolved(self, start: int, end: int) -> tuple[Span, str | None]:
-        """The span of a value without quotes, or of the default in it and the name of the innermost variable."""
+    def referred(self, start: int, end: int, scope: str = "") -> tuple[tuple[str, ...], Span]:
+        """The variables that a word takes its value from, and the span of what is left: a default, or the last of them.
+
+        An argument of the function ``scope`` goes by the name of the function and its number.
+        """
         start, end = spell.stripped(self.code, start, end)
-        name = None
-        while (match := _DEFAULT.match(self.code, start, end)) and self.code[end - 1] == "}":
-            name = match["name"]
+        names = []
+        while (match := DEFAULT.match(self.code, start, end)) and self.code[end - 1] == "}":
+            if not match["how"].endswith("+"):
+                names.append(match["name"])
             start, end = spell.stripped(self.code, match.end(), end - 1)
-        return (start, end), name
+        if last := REFERENCE.fullmatch(self.code, start, end):
+            names.append(last["plain"] or last["name"])
+        return tuple(f"{scope}:{name}" if scope and name.isdigit() else name for name in names), (start, end)
+
+    # --- dicts ---------------------------------------------------------------------------------------------------
+
+    def _dict(self, around: Around, span: Span, setting: Setting) -> bool:
+        """The values of a dict or a list in a word; whether it is one."""
+        if setting.role not in ("value", "lookup"):
+            return False
+        outer = setting.key_path if "override" in setting.facts else None
+        found = False
+        for value in values_in(self.code, *span):
+            found = True
+            keys = value.entry.path
+            facts = (setting.facts - {"argument", "variable", "exported", "in-list"}) | {"override"}
+            if _ENVIRONMENT.fullmatch(value.entry.key):
+                facts = around.facts | {"variable", "exported"}
+            role = "lookup" if value.in_list else "value"
+            facts |= {"in-list"} if value.in_list else frozenset()
+            path = f"{outer}.{keys}" if outer else keys
+            place = Setting(role, value.entry.key, path, facts, value.entry.span)
+            names, left = self.referred(*value.span, around.scope)
+            slot = self._entry_slot(value.entry)
+            self._value(around, left, place, slot)
+            self._take_entry(around, value.span, names, left, place, slot)
+        return found
+
+    def _take_entry(
+        self, around: Around, span: Span, names: tuple[str, ...], value: Span, setting: Setting, slot: Slot
+    ) -> None:
+        before = len(self.uses)
+        self._take(around, span, names, value, setting)
+        self.uses[before:] = [replace(use, site=replace(use.site, slot=slot)) for use in self.uses[before:]]
+
+    def _entry_slot(self, entry: Entry) -> Slot:
+        """The slot of a key in a dict, with that of the key above it."""
+        box = box_number(self.absolute(entry.box))
+        above = self._entry_slot(entry.above) if entry.above is not None else None
+        return Slot(entry.key, *self.absolute(entry.span), box, above=above)
+
+    # --- settings ------------------------------------------------------------------------------------------------
 
     def _keyed(self, around: Around, match: re.Match[str]) -> Setting:
         """The setting of an override, of an option with ``=`` or of a variable among arguments."""
@@ -258,16 +353,19 @@ class Script:
         )
         after = around.after
         if after is not None:
-            argument, _ = self._resolved(after.start_byte, after.end_byte)
+            names, argument = self.referred(after.start_byte, after.end_byte, around.scope)
             word = self.code[slice(*argument)].lower()
             if spell.is_boolean(word, numbers=True) or not (word.startswith("-") or known.takes == {BOOLEAN}):
-                self._word(self._around(around.parents, after))
+                self._word(self.around(around.parents, after))
                 return
-            if word.startswith("$") and key.lower() in word:
+            if names and word.startswith("$"):
+                taken = replace(setting, facts=setting.facts - {"cli-flag"} | {"option"})
+                flag = None if key.lower() in word else self._site(around, option.span(), BOOLEAN, setting, "true")
+                self._take(self.around(around.parents, after), (after.start_byte, after.end_byte), names, argument, taken, flag)
                 return
         self._add(around, option.span(), BOOLEAN, setting, "true")
 
-    def _value(self, around: Around, span: Span, setting: Setting) -> None:
+    def _value(self, around: Around, span: Span, setting: Setting, slot: Slot | None = None) -> None:
         """The word at ``span`` as the value of a setting, or as a bare word."""
         word = self.code[slice(*span)]
         key = setting.key or ""
@@ -278,9 +376,14 @@ class Script:
                 return
         if word:
             form = BOOLEAN if spell.is_boolean(word, numbers=True) else NUMBER if word.isdigit() else TEXT
-            self._add(around, span, form, setting)
+            site = self._site(around, span, form, setting, word)
+            self.sites.setdefault(site.start, site if slot is None else replace(site, slot=slot))
 
     def _add(self, around: Around, span: Span, form: str, setting: Setting, word: str | None = None) -> None:
+        site = self._site(around, span, form, setting, self.code[slice(*span)] if word is None else word)
+        self.sites.setdefault(site.start, site)
+
+    def _site(self, around: Around, span: Span, form: str, setting: Setting, word: str) -> Site:
         start, end = self.absolute(span)
         slot = None
         if setting.name is not None and setting.key is not None:
@@ -296,11 +399,11 @@ class Script:
                 above=Slot(above) if above else None,
                 renames="variable" not in setting.facts,
             )
-        site = Site(
+        return Site(
             start,
             end,
             form,
-            self.code[slice(*span)] if word is None else word,
+            word,
             setting.role,
             slot=slot,
             key=setting.key,
@@ -308,7 +411,6 @@ class Script:
             scope=around.scope,
             facts=setting.facts,
         )
-        self.sites.setdefault(start, site)
 
     def absolute(self, span: Span) -> Span:
         """The span counted from the start of the file's text."""
@@ -322,14 +424,17 @@ class Script:
         if body.start_byte in self._done:
             return
         self._done.add(body.start_byte)
-        around = self._around(chain[:at], body)
+        around = self.around(chain[:at], body)
         statement = next((node for node in reversed(chain[:at]) if node.type == "redirected_statement"), chain[at - 1])
         start = self.code.rfind("\n", 0, body.start_byte) + 1
         head = self.code[statement.start_byte : start]
         opened = next((each for each in chain[at - 1].children if each.type == "heredoc_start"), None)
         quoted = opened is not None and self.code[opened.start_byte] in "'\"\\"
-        if _PYTHON.search(head):
-            self._python(start, body.end_byte, around, not quoted)
+        written = _WRITES.search(head)
+        if written or _PYTHON.search(head) or _TAKES_YAML.search(head):
+            yaml = _TAKES_YAML.search(head)
+            language = _LANGUAGES[written["suffix"]] if written else "yaml" if yaml else "python"
+            self._region(start, body.end_byte, around, not quoted, language)
         elif self.depth < MAX_DEPTH and _SHELL.search(head):
             self._nested(start, body.end_byte, around, frozenset({"heredoc"}))
         elif self.depth < MAX_DEPTH:
@@ -343,9 +448,9 @@ class Script:
                 self._nested(start, stop, around, frozenset({"heredoc"}))
             start = stop
 
-    def _python(self, start: int, end: int, around: Around, expands: bool) -> None:
+    def _region(self, start: int, end: int, around: Around, expands: bool, language: str = "python") -> None:
         facts = around.facts | {"heredoc"}
-        self.regions.append(Region(*self.absolute((start, end)), facts, around.scope, expands))
+        self.regions.append(Region(*self.absolute((start, end)), facts, around.scope, expands, language))
 
 
 def box_number(span: Span) -> int:
