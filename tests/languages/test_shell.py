@@ -166,8 +166,16 @@ def test_the_default_of_a_variable_in_an_override(default: str) -> None:
     assert mention.facts == {"override", "default"}
 
 
-def test_a_variable_is_not_resolved() -> None:
-    assert read('python x.py a.dtype="${DTYPE}" b.bf16=$BF16 c.rollout.name=$ENGINE --bf16 $BF16\n') == []
+def test_what_comes_from_outside_is_told_where_it_is_taken() -> None:
+    text = 'python x.py a.dtype="${DTYPE}" b.bf16=$BF16 c.rollout.name=$ENGINE --bf16 $BF16 d.name=$NAME\n'
+    found = read(text)
+    assert [(m.text, m.key, m.kind, m.value) for m in found] == [
+        ("${DTYPE}", "dtype", "switch", "variable"),
+        ("$BF16", "bf16", "switch", "variable"),
+        ("$ENGINE", "rollout.name", "switch", "variable"),
+    ]
+    assert [m.used_by for m in found] == [("a.dtype",), ("b.bf16", "bf16"), ("c.rollout.name",)]
+    assert all("given" in m.facts and READER.rewrite(opened(text), m, "float32") == () for m in found)
 
 
 @pytest.mark.parametrize("quote", ["'", '"'])
@@ -297,7 +305,7 @@ def test_switches(key: str) -> None:
         assert (mention.kind, mention.role, mention.value, mention.key) == ("switch", "switch", "true", key)
         assert mention.key_path == f"a.{key}"
         assert mention.text.lower() == "true"
-    assert read(f"python x.py a.{key}=$ON\n") == []
+    assert only(f"python x.py a.{key}=$ON\n").value == "variable"
 
 
 @pytest.mark.parametrize("key", sorted(NAMED_SWITCHES))
@@ -311,7 +319,7 @@ def test_named_switches(key: str) -> None:
 @pytest.mark.parametrize("key", sorted(NUMBER_KEYS))
 def test_numbers(key: str) -> None:
     assert only(f"python x.py a.{key}=10\n").value == "10"
-    assert read(f"python x.py a.{key}=1 b.{key}=$N\n") == []
+    assert read(f"N=1\npython x.py a.{key}=1 b.{key}=$N\n") == []
 
 
 @pytest.mark.parametrize(
@@ -856,6 +864,210 @@ def test_every_variable_is_told(setting: Setting) -> None:
             assert [m.text for m in read(f"{text}\n") if m.text == value] == [value], text
 
 
+# --- variables that settings take ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "assigned",
+    [
+        "X=bf16",
+        'X="bf16"',
+        "readonly X=bf16",
+        "export A Y=1 X='bf16'",
+        "declare -x X=bf16",
+        "X=${1:-bf16}",
+        'X="${X:-bf16}"',
+        "X=${A:-${B:-bf16}}",
+        ': "${X:=bf16}"',
+        "Y=bf16; X=$Y",
+        'Y=bf16; X="${A:-$Y}"',
+        "if a; then X=fp32; else X=bf16; fi",
+        "X=fp32; X=bf16",
+        "a && X=bf16",
+        "declare -A M=([k]=bf16)\nX=${M[k]}",
+        "M[k]=bf16; X=${M[k]}",
+        "f() { X=$1; }\nf bf16",
+        'case "$2" in b) X=bf16 ;; esac',
+    ],
+)
+@pytest.mark.parametrize(
+    ("taken", "key", "path"),
+    [
+        ("x a.b.dtype=$X", "dtype", "a.b.dtype"),
+        ('x "+a.b.dtype=${X}"', "dtype", "a.b.dtype"),
+        ("x a.b.dtype=${X:-fp32}", "dtype", "a.b.dtype"),
+        ('ARGS=(\n  a.b.dtype="$X"\n)\nx "${ARGS[@]}"', "dtype", "a.b.dtype"),
+        ('x --torch-dtype "$X"', "torch_dtype", None),
+        ("x --torch_dtype=${X}", "torch_dtype", None),
+        ("x --args pretrained=$M,dtype=$X,n=1", "dtype", None),
+        ('bash -c "x a.b.dtype=$X"', "dtype", "a.b.dtype"),
+        ("""x a.b='{"dtype": "'$X'"}'""", "dtype", "a.b.dtype"),
+    ],
+)
+def test_a_value_is_told_where_it_is_assigned(assigned: str, taken: str, key: str, path: str | None) -> None:
+    text = f"{assigned}\n{taken}\n"
+    mention = only_of(text, "bfloat16")
+    assert (mention.text, mention.role, mention.key, mention.key_path) == ("bf16", "value", key, path)
+    assert mention.used_by == (path or key,)
+    assert mention.start < len(assigned)
+    assert "variable" in mention.facts
+
+
+def only_of(text: str, value: str) -> Mention:
+    """The only mention of a dtype, but for those of float16."""
+    found = [m for m in read(text) if m.kind != "switch" and m.value != "float16"]
+    assert [m.value for m in found] == [value], found
+    return found[0]
+
+
+@pytest.mark.parametrize("setting", [each for each in SETTINGS if not each.variable], ids=lambda each: each.name)
+def test_every_setting_takes_a_variable(setting: Setting) -> None:
+    name = setting.name.replace("*", "x")
+    for value in values_of(setting):
+        for taken in (f"x a.{name}=$V_1", f"A=(a.{name}='${{V_1}}')", f"x --{name}=$V_1", f"x --{name} $V_1"):
+            mention = only(f"V_1={value}\n{taken}\n")
+            assert (mention.text, mention.line, len(mention.used_by)) == (value, 1, 1), taken
+
+
+def test_several_settings_that_take_one_variable_are_one_finding() -> None:
+    text = "SP=4\nx " + " ".join(f"{name}.ulysses_sequence_parallel_size=$SP" for name in "abcde") + "\n"
+    paths = [f"{name}.ulysses_sequence_parallel_size" for name in "abc"]
+    assert only(text).used_by == (*paths, "2 more")
+
+
+def test_settings_of_different_kinds_that_take_one_variable_are_told_together() -> None:
+    mention = only("ON=True\nx a.bf16=$ON b.use_remove_padding=$ON\n")
+    assert (mention.key, [other.key for other in mention.also]) == ("bf16", ["use_remove_padding"])
+
+
+@pytest.mark.parametrize(
+    ("other", "changes"),
+    [
+        ("", True),
+        ("y name=run-$ON", True),
+        ("echo $ON", True),
+        ("y c.save=$ON", False),
+        ('[ "$ON" = True ] && y', False),
+        ("y --deterministic $ON", False),
+    ],
+)
+def test_a_switch_that_something_else_takes_as_well_is_not_changed(other: str, changes: bool) -> None:
+    text = f"ON=True\nx a.bf16=$ON\n{other}\n"
+    mention = only(text)
+    assert bool(READER.rewrite(opened(text), mention, "float32")) is changes
+
+
+def test_a_dtype_that_names_a_run_as_well_changes() -> None:
+    assert rewritten("D=bf16\nx a.dtype=$D exp=run_$D\n", "float32", "dtype") == b"D=fp32\nx a.dtype=$D exp=run_$D\n"
+
+
+def test_one_of_many_values_in_a_row_is_not_changed() -> None:
+    for text in ("for d in bf16 fp32; do x a.dtype=$d; done\n", "D=(bf16 fp32)\nx a.dtype=${D[0]}\n"):
+        mention = only_of(text, "bfloat16")
+        assert (mention.role, READER.rewrite(opened(text), mention, "float32")) == ("value", ())
+
+
+@pytest.mark.parametrize(
+    "assigned", ["X=$1", "X=$(choose)", "X=${P}bf16", "X=`choose`", "read X", "source env.sh", "X+=6"]
+)
+def test_a_value_that_a_run_alone_knows_is_told_once_where_it_is_taken(assigned: str) -> None:
+    mention = only(f"{assigned}\nx a.dtype=$X b.dtype=$X\n")
+    assert (mention.line, mention.text, mention.value) == (2, "$X", "variable")
+    assert mention.used_by == ("a.dtype", "b.dtype")
+
+
+@pytest.mark.parametrize("text", ['x a.dtype="${P}bf16"\n', "x a.dtype=$(choose)\n", "x --dtype $1\n"])
+def test_a_text_made_of_parts_is_told_where_it_stands(text: str) -> None:
+    assert only(text).value == "variable"
+
+
+@pytest.mark.parametrize("text", ["exp=bf16-run\nx a.name=$exp\n", "D=float32\nx a.dtype=$D\n", "X=$1\nx a.name=$X\n"])
+def test_a_variable_that_decides_nothing_is_not_told(text: str) -> None:
+    assert read(text) == []
+
+
+def test_a_local_variable_is_that_of_its_function() -> None:
+    text = "f() { local d=bf16; x a.dtype=$d; }\ng() { local d=bf16; x b.param_dtype=$d; }\n"
+    assert [(m.key, m.scope) for m in read(text)] == [("dtype", "f"), ("param_dtype", "g")]
+
+
+def test_a_variable_for_another_device_is_left_to_it() -> None:
+    text = "if [ $DEVICE = npu ]; then\n  D=bf16\n  x device=npu a.dtype=$D\nfi\n"
+    assert {"other-device"} <= only(text).facts
+
+
+def test_twins_in_variables_change_together() -> None:
+    text = "BF=True\nFP=False\nx --bf16 $BF --fp16 $FP\n"
+    source = opened(text)
+    chosen = [m for m in READER.read(source) if m.key == "bf16"]
+    assert patched(source, chosen, "float16") == b"BF=False\nFP=True\nx --bf16 $BF --fp16 $FP\n"
+
+
+# --- dicts in words --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "before"),
+    [
+        ("x a.b={dtype:@,c:1}", "a.b."),
+        ("x +a.b='{dtype: @}'", "a.b."),
+        ("""x a.b='{"c": 1, "dtype": "@"}'""", "a.b."),
+        ("""x a.b='{"p": "/m:8/{x}", "dtype": "@"}'""", "a.b."),
+        ('x a.b="{\\"dtype\\": \\"@\\"}"', "a.b."),
+        ("""x --json-config '{"dtype": "@"}'""", ""),
+        ("""A=('{"dtype": "@"}')""", ""),
+        ("""J='{\n  "dtype": "@"\n}'""", ""),
+        ("""x a='[{"dtype": "@"}]'""", "a."),
+        ("""x a.b='{"c": {"dtype": "@"}, "d": 1}'""", "a.b.c."),
+    ],
+)
+def test_a_dict_in_a_word(word: str, before: str) -> None:
+    text = word.replace("@", "bf16") + "\n"
+    mention = only(text)
+    assert (mention.text, mention.key) == ("bf16", "dtype")
+    if before.count(".") != 1:
+        assert mention.key_path == f"{before}dtype"
+    assert rewritten(text, "float32", "dtype").decode() == word.replace("@", "fp32") + "\n"
+
+
+def test_switches_and_variables_in_dicts() -> None:
+    text = (
+        """x a='{"use_remove_padding": true}' --deepspeed '{"bf16": {"enabled": true}}'\n"""
+        """ray job submit --runtime-env-json='{"env_vars": {"VLLM_ATTENTION_BACKEND": "FLASH_ATTN"}}' -- x\n"""
+    )
+    assert [(m.key, m.text) for m in read(text)] == [
+        ("use_remove_padding", "true"),
+        ("bf16.enabled", "true"),
+        ("VLLM_ATTENTION_BACKEND", "FLASH_ATTN"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["f() { dtype:bf16; }\n", "x {dtype,bf16}\n", "x ${dtype:-1}\n", 'echo \'{"dtype": "bf16"}\'\n']
+)
+def test_what_is_no_dict_or_only_shown(text: str) -> None:
+    assert [m for m in read(text) if m.role != "message"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("cat > c.yaml <<EOF\nmodel:\n  dtype: @\n  path: $HOME\nEOF\n", "yaml"),
+        ("cat <<'EOF' > c.yml\nmodel: {dtype: @}\nEOF\n", "yaml"),
+        ("tee -a c.yaml <<EOF\ndtype: @\nEOF\n", "yaml"),
+        ("kubectl apply -f - <<EOF\ndtype: @\nEOF\n", "yaml"),
+        ('cat > c.json <<EOF\n{"model_type": "x", "torch_dtype": "@"}\nEOF\n', "json"),
+        ("cat > f.py <<EOF\nload(dtype='@')\nEOF\n", "python"),
+    ],
+)
+def test_a_whole_file_in_a_here_document(text: str, language: str) -> None:
+    before = text.replace("@", "bfloat16")
+    mention = only(before)
+    assert (mention.language, mention.value) == (language, "bfloat16")
+    assert "heredoc" in mention.facts
+    assert rewritten(before, "float32", "dtype").decode() == text.replace("@", "float32")
+
+
 # --- a second run ----------------------------------------------------------------------------------------------------
 
 PLACES = st.sampled_from(
@@ -874,6 +1086,11 @@ PLACES = st.sampled_from(
         '[ "$D" = bf16 ]',
         '[ "$(x --dtype bf16 --bf16 true)" = 1 ]',
         "mkdir -p out/bf16",
+        "D=bf16",
+        "x a.dtype=$D",
+        "B=true",
+        "x a.bf16=$B",
+        "x a={dtype:bf16}",
     ]
 )
 JOINS = st.sampled_from(
@@ -911,6 +1128,10 @@ def test_a_second_run_changes_nothing(lines: list[tuple[str, str, str]], dtype: 
     script = "".join(join.format(first, second) + "\n" for join, first, second in lines)
     after = once(script, dtype)
     assert once(after, dtype) == after
+
+
+def test_commands_in_a_row_nest_nothing() -> None:
+    assert len(read("x a.dtype=bf16 && " * 3_000 + "y\n")) == 3_000
 
 
 # --- size ------------------------------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ class Teller:
         setting = self.setting(site)
         if setting is None or not (site.word or setting.unresolved or "given" in site.facts):
             return None
-        return Name("switch", site.word or "variable")
+        return Name("switch", site.word or "variable", key=setting.name if "." in setting.name else None)
 
     def setting(self, site: Site) -> Setting | None:
         """The setting that a site is for."""

@@ -261,9 +261,9 @@ class _Finder:
     def _setting(self, setting: Setting) -> list[Needle]:
         takes = setting.takes & {BOOLEAN, NUMBER, CHOICE, ANY}
         found = []
-        if self.wanted.values is not None and "variable" in self.wanted.values:
+        if self.wanted.values is None or "variable" in self.wanted.values:
             found.append(_taken(setting.name))
-            if len(self.wanted.values) == 1:
+            if self.wanted.values == ("variable",):
                 return found
         if takes & {BOOLEAN, NUMBER, ANY}:
             found.append(Needle((_longest(setting.name.partition(".")[0]),)))
@@ -306,7 +306,7 @@ def _taken(name: str) -> Needle:
     key = normal(_longest(_last(name)))
     section = normal(name.rpartition(".")[0].encode())
     before = rb"(?<=" + re.escape(section) + rb"[._])" if section else b""
-    return Needle((key,), re.compile(before + re.escape(key) + rb"(?:=|\s+)[\"']?\$(?!\()"))
+    return Needle((key,), re.compile(before + re.escape(key) + rb"(?:=|\s+)[\"']?\$"))
 
 
 def _imported(call: str) -> Needle:

@@ -76,9 +76,10 @@ class Around:
                 yes = below.type not in ("elif_clause", "else_clause")
                 self.facts |= self.conditions.asked(test, yes)
                 branch = body if yes else None
-        elif parent.type == "list" and len(parent.children) == 3 and below.start_byte == parent.children[2].start_byte:
-            holds = parent.children[1].type == "&&"
-            self.facts |= self.conditions.asked(parent.children[:1], holds, by_tests_only=True)
+        elif parent.type == "list" and below.start_byte != parent.start_byte:
+            parts = parent.children
+            if len(parts) == 3 and below.start_byte == parts[2].start_byte:
+                self.facts |= self.conditions.asked(parts[:1], parts[1].type == "&&", by_tests_only=True)
         elif parent.type == "case_item" and below.start_byte > (end := end_of_patterns(parent)):
             self.facts |= self.conditions.asked_by_patterns(self.tree.code[parent.start_byte : end])
         elif parent.type == "function_definition" and not self.scope:
@@ -106,7 +107,7 @@ class Around:
     def after(self) -> Node | None:
         """The word after it in the same command or array."""
         words = self.tree.words_of(self.box)[self._at + 1 : self._at + 2]
-        return words[0] if words and words[0].type in PART else None
+        return words[0] if words and words[0].type in {*PART, "command_substitution"} else None
 
     @cached_property
     def words(self) -> list[str]:

@@ -16,7 +16,9 @@ from precpatch.languages.shell.grammar import Span
 MAX_LEVELS = 50
 """Deeper in each other than this, dicts are not looked into."""
 
-_TOKEN = re.compile(r"""\s+|[{}\[\],]|:(?=[^/]|$)|(?P<quote>\\*["'])|(?:[^\s{}\[\],:"'\\$]|:(?=/)|\$\{[^}]*\}|\$|\\)+""")
+_TOKEN = re.compile(
+    r"""\s+|[{}\[\],]|:(?=[^/]|$)|(?P<quote>\\*["'])|(?:[^\s{}\[\],:"'\\$]|:(?=/)|\$\{[^}]*\}|\$|\\)+"""
+)
 """A blank, a sign of the dict, an opening quote, or a piece of a plain word."""
 
 BEGINS = re.compile(r"[{\[]")
@@ -41,7 +43,8 @@ class Entry:
     @property
     def path(self) -> str:
         """The keys down to it, with dots between them."""
-        parts, entry = [], self
+        parts: list[str] = []
+        entry: Entry | None = self
         while entry is not None:
             parts.append(entry.key)
             entry = entry.above
@@ -67,24 +70,24 @@ def values_in(text: str, start: int, end: int) -> Iterator[Value]:
     boxes: list[Span] = []
     entry: Entry | None = None
     held: Span | None = None
-    for token, span in _tokens(text, start, end):
-        if token in ("{", "["):
+    for sign, span in _tokens(text, start, end):
+        if sign in ("{", "["):
             if len(lists) == MAX_LEVELS or held is not None:
                 return
             above.append(entry)
-            lists.append(token == "[")
+            lists.append(sign == "[")
             boxes.append((span[0], end))
-            entry = entry if token == "[" else None
-        elif token == ":" and held is not None and lists and not lists[-1] and entry is None:
+            entry = entry if sign == "[" else None
+        elif sign == ":" and held is not None and lists and not lists[-1] and entry is None:
             first, last = spell.stripped(text, *held)
             entry, held = Entry(text[first:last], (first, last), boxes[-1], above[-1]), None
-        elif token in (",", "}", "]"):
-            if not lists or (token != "," and lists[-1] is not (token == "]")):
+        elif sign in (",", "}", "]"):
+            if not lists or (sign != "," and lists[-1] is not (sign == "]")):
                 return
             if held is not None and entry is not None:
                 yield Value(spell.stripped(text, *held), entry, lists[-1])
             held = None
-            if token == ",":
+            if sign == ",":
                 entry = above[-1] if lists[-1] else None
             else:
                 entry = above.pop()

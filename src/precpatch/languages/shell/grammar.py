@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Tree
 
 MAX_LEVELS = 2000
-"""A script nested deeper than this is refused."""
+"""A script nested deeper than this is refused; commands in a row with ``&&`` between them nest none."""
 
 MAX_ARRAYS = 200
 """So many arrays may be open at a time: bash nests none, and tree-sitter takes the square of their number to parse."""
@@ -61,6 +61,8 @@ class BashTree:
         _refuse_arrays(code)
         self.tree: Tree = _parser().parse(code.encode())
         self.root = self.tree.root_node
+        self._last: list[Node] = [self.root]
+        self._levels: list[int] = [1]
         self._children: dict[int, tuple[list[Node], list[int]]] = {}
         self._words: dict[int, list[Node]] = {}
         self._word_starts: dict[int, list[int]] = {}
@@ -71,15 +73,23 @@ class BashTree:
         Raises:
             ReadError: they are nested too deeply.
         """
-        chain = [self.root]
-        while len(chain) < MAX_LEVELS:
-            children, starts = self._children_of(chain[-1])
-            at = bisect_right(starts, index) - 1
-            if at < 0 or index >= children[at].end_byte:
-                return chain
-            chain.append(children[at])
+        chain, levels = self._last, self._levels
+        while len(chain) > 1 and not chain[-1].start_byte <= index < chain[-1].end_byte:
+            chain.pop()
+            levels.pop()
+        while levels[-1] < MAX_LEVELS:
+            child = self._child_at(chain[-1], index)
+            if child is None:
+                return [chain[0], *chain[max(len(chain) - MAX_LEVELS, 1) :]]
+            chain.append(child)
+            levels.append(levels[-1] + (child.type != "list"))
         line = self.code.count("\n", 0, index) + 1
         raise ReadError(f"line {line}: nested deeper than {MAX_LEVELS} levels")
+
+    def _child_at(self, node: Node, index: int) -> Node | None:
+        children, starts = self._children_of(node)
+        at = bisect_right(starts, index) - 1
+        return children[at] if at >= 0 and index < children[at].end_byte else None
 
     def _children_of(self, node: Node) -> tuple[list[Node], list[int]]:
         if node.id not in self._children:

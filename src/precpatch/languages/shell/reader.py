@@ -1,8 +1,12 @@
-"""Reads shell scripts: Hydra overrides, options, variables and Python in here-documents.
+"""Reads shell scripts: Hydra overrides, options, variables, dicts in words, and files in here-documents.
 
 The tree of tree-sitter's bash grammar says where the words are and what they belong to; what stands inside one word
 (``+a.b.dtype="${DTYPE:-bfloat16}"``) is read here. Strings that hold words (``CONFIG="a.b=c d.e=f"``, ``bash -c``)
-are parsed once more, and Python in a here-document is read by the Python reader.
+are parsed once more, and Python, YAML and JSON in a here-document are read by their readers.
+
+A value that a variable is given (``sp_size=4``) is told where it stands, as that of the settings that take the
+variable (``actor.ulysses_sequence_parallel_size=${sp_size}``); one that does not stand in the script is told where it
+is taken.
 
 Facts that a mention can carry:
     argument: a bare name among the arguments of a command.
@@ -10,6 +14,7 @@ Facts that a mention can carry:
     cli-flag: a switch given as an option that stands alone, such as ``--bf16``.
     default: it is the default of a variable, as in ``${DTYPE:-bfloat16}``.
     exported: a variable that programs see: ``export``, ``env`` or set in front of a command.
+    given: a setting that takes what does not stand in the script: an argument, the environment, a command's output.
     heredoc: it stands in a here-document or in ``python -c``. What the Python reader tells there has the language
         "python" and the facts of that reader as well.
     in-list: an item of an array or of a ``for``.
@@ -17,6 +22,7 @@ Facts that a mention can carry:
     option: the value of ``--name value`` or ``--name=value``.
     other-device: the file, or the branch around it, is for a device that is not an NVIDIA GPU.
     override: the value of a Hydra override ``path.to.key=value``; after ``~``, which takes a key away, it compares.
+    shared: the value of a variable that something else takes as well; as a switch it is not changed.
     variable: the value of a variable.
 """
 
@@ -27,6 +33,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import zip_longest
 
 from precpatch.languages import spell
 from precpatch.languages.base import Language, SiteReading, path_facts
@@ -45,6 +52,7 @@ _ASCII = bytes(range(128)) + b"_" * 128
 _EXPANSION = re.compile(r"\$\{[^}\n]*\}|\$\([^)\n]*\)|\$\w+")
 _NAME = re.compile(r"[\w.-]+", re.ASCII)
 _DASHES = re.compile(r"-+")
+_TITLES = {"python": "Python", "yaml": "YAML", "json": "JSON"}
 _SAFE = re.compile(r"[\w.,+/:@%-]+", re.ASCII)
 
 
@@ -95,7 +103,7 @@ class ShellReading(SiteReading):
         self.script = Script(self.code, vocabulary)
         self.facts = path_facts(source, vocabulary)
         self._text = text
-        self.broken = 0
+        self.broken: list[str] = []
         self._elsewhere = _Spans(self.script.elsewhere)
         self.tell(self._sites())
         self._python = [part for region in self.script.regions if (part := self._embedded(region)) is not None]
@@ -118,23 +126,29 @@ class ShellReading(SiteReading):
         own = dict(self.script.sites)
         uses = [use for use in self.script.uses if not self._elsewhere.hold(use.site.start)] or self.script.uses
         for site in Variables(self.script.all).sites(uses):
-            known = own.get(site.start)
-            if known is not None and (known.key or "").lower() != (site.key or "").lower():
-                setting = self.teller.setting(known)
-                if setting is not None and setting.variable:
-                    site = replace(known, used_by=site.used_by, also=(replace(site, also=()), *site.also))
-                elif setting is not None:
-                    site = replace(site, also=(*site.also, known))
-            own[site.start] = site
+            own[site.start] = self._joined(site, own.get(site.start))
         return map(self._placed, own.values())
+
+    def _joined(self, site: Site, known: Site | None) -> Site:
+        """A value as settings take it, and as the variable's own name says; of the environment, that comes first."""
+        if known is None or (known.key or "").lower() == (site.key or "").lower():
+            return site
+        setting = self.teller.setting(known)
+        if setting is None:
+            return site
+        if setting.variable:
+            return replace(known, used_by=site.used_by, also=(replace(site, also=()), *site.also))
+        return replace(site, also=(*site.also, known))
 
     def tell(self, sites: Iterable[Site]) -> None:
         """Take over the sites that say something, for one of the settings that take the value if not for the first."""
         for site in sites:
             told = [(mention, each) for each in (site, *site.also) if (mention := self.teller.tell(each)) is not None]
             if told:
-                mention = replace(told[0][0], used_by=site.used_by, also=tuple(other for other, _ in told[1:]))
-                self._told.setdefault((mention.start, mention.kind), (mention, told[0][1]))
+                mention, each = told[0]
+                if len(told) > 1 or each is not site:
+                    mention = replace(mention, used_by=site.used_by, also=tuple(other for other, _ in told[1:]))
+                self._told.setdefault((mention.start, mention.kind), (mention, each))
 
     def _placed(self, site: Site) -> Site:
         """A site of the script with its place in the text of the file."""
@@ -156,7 +170,7 @@ class ShellReading(SiteReading):
     # --- other languages ---------------------------------------------------------------------------------------
 
     def _embedded(self, region: Region) -> Embedded | None:
-        """A text as its reader reads it; Python that is indented as a whole as a block. None where it does not parse."""
+        """A text as its reader reads it; Python indented as a whole as a block. None where it does not parse."""
         start, end = self._character(region.start), self._character(region.end)
         text = self.source.text[start:end]
         if region.expands:
@@ -169,7 +183,7 @@ class ShellReading(SiteReading):
                 continue
             facts = region.facts | self._facts_at(region.start)
             return Embedded(self.source, reading, [Run(len(head), start, end)], facts=facts, scope=region.scope)
-        self.broken += 1
+        self.broken.append(region.language)
         return None
 
     def rewrite(self, mention: Mention, value: str) -> tuple[Edit, ...]:
@@ -235,8 +249,9 @@ class ShellReading(SiteReading):
         if len(faults) > len(self.script.tree.faults()):
             line = data[: faults[-1]].count(b"\n") + 1
             return f"line {line}: not a shell script that bash can parse"
-        if after.broken > self.broken:
-            return "what it holds in another language no longer parses"
+        if len(after.broken) > len(self.broken):
+            language = next((new for new, old in zip_longest(after.broken, self.broken) if new != old), "")
+            return f"the {_TITLES[language or after.broken[-1]]} in it no longer parses"
         return None
 
     # --- prose -------------------------------------------------------------------------------------------------

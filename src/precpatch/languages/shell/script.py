@@ -12,7 +12,7 @@ from precpatch.languages.shell.around import SAYS, Around, Setting
 from precpatch.languages.shell.conditions import Conditions
 from precpatch.languages.shell.dicts import BEGINS, Entry, values_in
 from precpatch.languages.shell.grammar import HOLDS_OPTIONS, KEY, OPENS, OPTION, PART, BashTree, Span
-from precpatch.languages.shell.variables import DEFAULT, REFERENCE, Use, unresolved
+from precpatch.languages.shell.uses import DEFAULT, REFERENCE, Use, unresolved
 from precpatch.languages.site import BOOLEAN, NUMBER, REQUIREMENT, TEXT, Site, Slot
 from precpatch.vocabulary import Vocabulary
 
@@ -30,7 +30,7 @@ _PATH = re.compile(r"[\w.@/-]+")
 _EMBEDDED = re.compile(r"""<<(?!<)|\s-[a-z]*c(?:[ \t]|\\\r?\n)+(?=["'])""")
 """Where another language can begin, up to its quote."""
 
-_JOINED = re.compile(r"(?:^|,)(?P<path>[A-Za-z_]\w*)=(?P<value>[\w./-]+)(?=,[A-Za-z_]\w*=|$)")
+_JOINED = re.compile(r"(?:^|,)(?P<path>[A-Za-z_]\w*)=(?P<value>[\w./-]+|\$\w+|\$\{\w+\})(?=,[A-Za-z_]\w*=|$)")
 """A setting among others in one word: ``pretrained=$MODEL,dtype=bfloat16,tensor_parallel_size=2``."""
 
 _ENTRY = re.compile(r"""(?<!\$)[{,]\s*\\*["']?(?P<key>[A-Za-z_][\w.-]*)\\*["']?\s*:""")
@@ -233,17 +233,27 @@ class Script:
         self._take(around, (start, end), names, value, setting)
 
     def _take(
-        self, around: Around, span: Span, names: tuple[str, ...], value: Span, setting: Setting, flag: Site | None = None
+        self,
+        around: Around,
+        span: Span,
+        names: tuple[str, ...],
+        value: Span,
+        setting: Setting,
+        *,
+        slot: Slot | None = None,
+        flag: Site | None = None,
     ) -> None:
         """Note that a setting takes variables."""
         word = self.code[slice(*value)]
-        composed = "$" in word and REFERENCE.fullmatch(word) is None
-        if setting.role != "value" or not (names or composed or "`" in word):
+        joined = "," in word and "=" in word
+        composed = ("$" in word or "`" in word) and not joined and REFERENCE.fullmatch(word) is None
+        if setting.role != "value" or not (names or composed):
             return
         if "variable" in setting.facts:
             names = tuple(name for name in names if name != setting.key)
         place = spell.stripped(self.code, *span)
         site = unresolved(self._site(around, place, TEXT, setting, ""))
+        site = site if slot is None else replace(site, slot=slot)
         known_setting = self.vocabulary.setting(site.key, site.above) is not None
         if known_setting and (names or (composed and "variable" not in site.facts)):
             known = bool(word) and "$" not in word and "`" not in word
@@ -259,6 +269,8 @@ class Script:
             value = span[0] + match.start("value"), span[0] + match.end("value")
             if self._names(self.code[slice(*value)]):
                 self._add(around, value, TEXT, place)
+            names, left = self.referred(*value, around.scope)
+            self._take(around, value, names, left, place)
 
     def _names(self, word: str) -> bool:
         """Whether a word names a dtype or an attention implementation."""
@@ -300,15 +312,8 @@ class Script:
             names, left = self.referred(*value.span, around.scope)
             slot = self._entry_slot(value.entry)
             self._value(around, left, place, slot)
-            self._take_entry(around, value.span, names, left, place, slot)
+            self._take(around, value.span, names, left, place, slot=slot)
         return found
-
-    def _take_entry(
-        self, around: Around, span: Span, names: tuple[str, ...], value: Span, setting: Setting, slot: Slot
-    ) -> None:
-        before = len(self.uses)
-        self._take(around, span, names, value, setting)
-        self.uses[before:] = [replace(use, site=replace(use.site, slot=slot)) for use in self.uses[before:]]
 
     def _entry_slot(self, entry: Entry) -> Slot:
         """The slot of a key in a dict, with that of the key above it."""
@@ -361,7 +366,14 @@ class Script:
             if names and word.startswith("$"):
                 taken = replace(setting, facts=setting.facts - {"cli-flag"} | {"option"})
                 flag = None if key.lower() in word else self._site(around, option.span(), BOOLEAN, setting, "true")
-                self._take(self.around(around.parents, after), (after.start_byte, after.end_byte), names, argument, taken, flag)
+                self._take(
+                    self.around(around.parents, after),
+                    (after.start_byte, after.end_byte),
+                    names,
+                    argument,
+                    taken,
+                    flag=flag,
+                )
                 return
         self._add(around, option.span(), BOOLEAN, setting, "true")
 

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from precpatch.languages import spell
+from precpatch.languages.shell.dicts import BEGINS
 from precpatch.languages.shell.grammar import PART, Span
-from precpatch.languages.site import BOOLEAN, NUMBER, TEXT, UNRESOLVED, Site
+from precpatch.languages.shell.uses import REFERENCE, Use
+from precpatch.languages.site import BOOLEAN, NUMBER, TEXT, Site
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -30,10 +32,6 @@ MAX_USES = 8
 MAX_NAMED = 3
 """So many settings are named where a value is told."""
 
-DEFAULT = re.compile(r"\$\{(?P<name>\w+|[@*#?!$-])(?P<how>:?[-=+])")
-REFERENCE = re.compile(r"\$(?:(?P<plain>\w+)|\{(?P<name>\w+)(?P<item>\[[^\]\n]*\])?\})")
-"""A variable and nothing else, or an item of an array."""
-
 _ASSIGNED = re.compile(
     r"(?<![\w.$/@{-])(?P<name>[A-Za-z_]\w*)(?:\[[^\]\n]*\])?\+?=(?!=)|\$\{(?P<default>[A-Za-z_]\w*):?="
     r"|\b(?:for|select)[ \t]+(?P<loop>\w+)"
@@ -44,23 +42,6 @@ _PLAIN = re.compile(r"[^\s$`'\"\\(){}]+")
 _ITEM = re.compile(r"\[[^\]\n]*\]=")
 _USED = re.compile(r"\$\{?(\w+)")
 _PASSIVE = frozenset({"asks-bf16", "asks-flash-attention", "other-device", "default", "argument"})
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """A setting that takes a variable.
-
-    Attributes:
-        names: the variables, of which each but the first stands for one before it that is not set.
-        site: the setting, at the place where it takes them.
-        default: whether a value stands there for the case that none is set.
-        otherwise: what is told there where none of the values is a boolean.
-    """
-
-    names: tuple[str, ...]
-    site: Site
-    default: bool
-    otherwise: Site | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +96,12 @@ class Variables:
         shared = self._shared(takers)
         for name, taking in takers.items():
             order = sorted(taking.values(), key=lambda use: ("variable" in use.site.facts, use.site.start))
+            meant: dict[str | None, _Meant] = {}
             for place in self.given(name).places:
-                yield _told(place, _for(place, order), name in shared)
+                scope = place.scope if place.local else None
+                if scope not in meant:
+                    meant[scope] = _Meant.of([use.site for use in order], scope, name in shared)
+                yield meant[scope].at(place)
 
     # --- what is not known ---------------------------------------------------------------------------------------
 
@@ -143,7 +128,9 @@ class Variables:
         known = any(each.known for each in given) or any(use.default for use in taking)
         if taking and (not known or any(each.loose for each in given)):
             first = taking[0].site
-            yield _for_all([replace(use.site, start=first.start, end=first.end) for use in taking[:MAX_USES]], len(taking))
+            yield _for_all(
+                [replace(use.site, start=first.start, end=first.end) for use in taking[:MAX_USES]], len(taking)
+            )
 
     # --- what a variable is given --------------------------------------------------------------------------------
 
@@ -173,10 +160,14 @@ class Variables:
         """Take over what one assignment gives."""
         index = match.start(match.lastgroup or 0)
         chain = script.tree.chain(index)
-        at = next((i for i in range(len(chain) - 1, 0, -1) if chain[i].type not in PART and chain[i].type != "subscript"), 0)
+        at = next(
+            (i for i in range(len(chain) - 1, 0, -1) if chain[i].type not in PART and chain[i].type != "subscript"), 0
+        )
         box = chain[at]
         if match["default"]:
-            word = next((node for node in chain[1:] if node.type == "expansion" and node.start_byte == match.start()), None)
+            word = next(
+                (node for node in chain[1:] if node.type == "expansion" and node.start_byte == match.start()), None
+            )
             if word is not None:
                 self._take_value(given, script, word, chain, (word.start_byte, word.end_byte))
         elif box.type == "variable_assignment" and box.start_byte == index:
@@ -191,7 +182,9 @@ class Variables:
             else:
                 given.loose = True
         elif match["loop"] and box.type == "for_statement":
-            for item in (child for child in box.named_children if child.type in PART and child.start_byte > match.end()):
+            for item in (
+                child for child in box.named_children if child.type in PART and child.start_byte > match.end()
+            ):
                 self._take_item(given, script, item, chain[: at + 1])
 
     @staticmethod
@@ -204,7 +197,7 @@ class Variables:
         start = item.start_byte
         if key := _ITEM.match(script.code, start, item.end_byte):
             start = key.end()
-        self._take_value(given, script, item, parents, (start, item.end_byte), frozenset({"in-list"}))
+        self._take_value(given, script, item, parents, (start, item.end_byte), facts=frozenset({"in-list"}))
 
     def _take_value(
         self,
@@ -213,6 +206,7 @@ class Variables:
         node: Node,
         parents: list[Node],
         span: Span,
+        *,
         facts: frozenset[str] = frozenset(),
     ) -> None:
         """One word that a variable is given: a value, other variables, or both."""
@@ -221,15 +215,19 @@ class Variables:
         given.names.update(names)
         word = script.code[start:end]
         if REFERENCE.fullmatch(word):
-            facts = facts or around.facts
-        elif not word or word in ("null", "None"):
+            return
+        if not word or BEGINS.match(word):  # what a dict holds is told where it stands
             given.known = True
         elif _PLAIN.fullmatch(word):
             given.known = True
             if names:
                 facts |= {"default"}
             owner = next((each for each in reversed(parents[-3:]) if each.type == "declaration_command"), None)
-            local = owner is not None and around.scope != "" and script.code.startswith(("local", "declare", "typeset"), owner.start_byte)
+            local = (
+                owner is not None
+                and around.scope != ""
+                and script.code.startswith(("local", "declare", "typeset"), owner.start_byte)
+            )
             first, last = script.absolute((start, end))
             facts |= around.facts | {"variable"} | around.exports
             given.places.append(Place(first, last, word, facts, around.scope, local))
@@ -263,7 +261,7 @@ class Variables:
     # --- what else takes it --------------------------------------------------------------------------------------
 
     def _shared(self, takers: dict[str, dict[int, Use]]) -> set[str]:
-        """The variables that something else takes as a whole as well: what is right for a setting may be wrong there."""
+        """The variables that something else takes as a whole as well: it may need another value than the setting."""
         known = {use.site.start for taking in takers.values() for use in taking.values()}
         shared = set()
         for script in self.scripts:
@@ -280,7 +278,11 @@ class Variables:
         word = next((node for node in chain if node.type in PART), None)
         at = chain.index(word) if word is not None else 0
         box = chain[at - 1] if at else script.tree.root
-        if word is None or box.type in ("comment", "heredoc_redirect", "variable_assignment") or script.around(chain[:at], word).role == "message":
+        if (
+            word is None
+            or box.type in ("comment", "heredoc_redirect", "variable_assignment")
+            or script.around(chain[:at], word).role == "message"
+        ):
             return True
         start, end = spell.stripped(script.code, word.start_byte, word.end_byte)
         start = script.code.rfind("=", start, match.start()) + 1 or start
@@ -288,24 +290,49 @@ class Variables:
         return start != match.start() or REFERENCE.fullmatch(script.code, start, end) is None
 
 
-def _for(place: Place, order: list[Use]) -> list[Site]:
-    """The settings that can take the value of a place: of a local variable first those in its function."""
-    mine = [use.site for use in order if use.site.scope == place.scope] if place.local else []
-    return mine or [use.site for use in order]
+@dataclass(frozen=True, slots=True)
+class _Meant:
+    """What the values of a variable mean: the settings that take them, with the facts of where they do."""
 
+    sites: tuple[Site, ...]
+    used_by: tuple[str, ...]
 
-def _told(place: Place, takers: list[Site], shared: bool) -> Site:
-    """The value at a place as that of all the settings that take it."""
-    word = place.word
-    form = BOOLEAN if spell.is_boolean(word, numbers=True) else NUMBER if word.isdigit() else TEXT
-    sites = []
-    for each in _different(takers):
-        facts = (each.facts - _PASSIVE - {"given"}) | place.facts | ({"shared"} if shared else frozenset())
-        slot = replace(each.slot, renames=False) if each.slot is not None else None
-        sites.append(
-            replace(each, start=place.start, end=place.end, form=form, word=word, facts=facts, slot=slot, scope=place.scope)
+    @classmethod
+    def of(cls, takers: list[Site], scope: str | None, shared: bool) -> _Meant:
+        """What they mean to ``takers``, those in the function ``scope`` of a local variable before all others."""
+        takers = [each for each in takers if each.scope == scope] or takers
+        more = frozenset({"shared"}) if shared else frozenset()
+        sites = [
+            replace(
+                each,
+                facts=each.facts - _PASSIVE - {"given"} | more,
+                slot=each.slot and replace(each.slot, renames=False),
+            )
+            for each in _different(takers)
+        ]
+        return cls(tuple(sites), _for_all(takers[: MAX_USES * MAX_USES], len(takers)).used_by)
+
+    def at(self, place: Place) -> Site:
+        """One value, as that of all of them."""
+        first, *others = (self._site(each, place) for each in self.sites)
+        return replace(first, also=tuple(others)) if others else first
+
+    def _site(self, taker: Site, place: Place) -> Site:
+        word = place.word
+        form = BOOLEAN if spell.is_boolean(word, numbers=True) else NUMBER if word.isdigit() else TEXT
+        return Site(
+            place.start,
+            place.end,
+            form,
+            word,
+            "value",
+            slot=taker.slot,
+            key=taker.key,
+            key_path=taker.key_path,
+            scope=place.scope,
+            facts=taker.facts | place.facts,
+            used_by=self.used_by,
         )
-    return _for_all(sites, len(takers), takers)
 
 
 def _different(sites: Iterable[Site]) -> list[Site]:
@@ -318,16 +345,11 @@ def _different(sites: Iterable[Site]) -> list[Site]:
     return list(found.values())
 
 
-def _for_all(sites: list[Site], number: int, takers: list[Site] | None = None) -> Site:
+def _for_all(sites: list[Site], number: int) -> Site:
     """One site for all settings that take a value, which names the first of them."""
     first, *others = _different(sites)
-    paths = dict.fromkeys(each.key_path or each.key or "" for each in (takers or sites)[: MAX_USES * MAX_USES])
+    paths = dict.fromkeys(each.key_path or each.key or "" for each in sites)
     named = [*paths][:MAX_NAMED]
     if len(paths) > MAX_NAMED:
         named.append(f"{max(number, len(paths)) - MAX_NAMED} more")
     return replace(first, used_by=tuple(named), also=tuple(others))
-
-
-def unresolved(site: Site) -> Site:
-    """A setting at the place where it takes something from outside."""
-    return replace(site, form=UNRESOLVED, word="", facts=site.facts | {"given"})
