@@ -899,7 +899,7 @@ def test_every_variable_is_told(setting: Setting) -> None:
         ('ARGS=(\n  a.b.dtype="$X"\n)\nx "${ARGS[@]}"', "dtype", "a.b.dtype"),
         ('x --torch-dtype "$X"', "torch_dtype", None),
         ("x --torch_dtype=${X}", "torch_dtype", None),
-        ("x --args pretrained=$M,dtype=$X,n=1", "dtype", None),
+        ('x --args "pretrained=$M,dtype=$X,n=1"', "dtype", None),
         ('bash -c "x a.b.dtype=$X"', "dtype", "a.b.dtype"),
         ("""x a.b='{"dtype": "'$X'"}'""", "dtype", "a.b.dtype"),
     ],
