@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
     from precpatch.languages.shell.script import Script
+    from precpatch.vocabulary import Vocabulary
 
 MAX_STEPS = 20
 """From a setting back to a value lead at most so many variables, each assigned from the next."""
@@ -78,6 +79,7 @@ class Variables:
 
     def __init__(self, scripts: Iterable[Script]) -> None:
         self.scripts = list(scripts)
+        self.vocabulary = self.scripts[0].vocabulary
         self._given: dict[str, Given] = {}
         self._assigned: dict[str, list[tuple[Script, re.Match[str]]]] | None = None
         self._calls: dict[str, list[tuple[Script, int]]] | None = None
@@ -100,7 +102,7 @@ class Variables:
             for place in self.given(name).places:
                 scope = place.scope if place.local else None
                 if scope not in meant:
-                    meant[scope] = _Meant.of([use.site for use in order], scope, name in shared)
+                    meant[scope] = _Meant.of([use.site for use in order], scope, name in shared, self.vocabulary)
                 yield meant[scope].at(place)
 
     # --- what is not known ---------------------------------------------------------------------------------------
@@ -129,7 +131,9 @@ class Variables:
         if taking and (not known or any(each.loose for each in given)):
             first = taking[0].site
             yield _for_all(
-                [replace(use.site, start=first.start, end=first.end) for use in taking[:MAX_USES]], len(taking)
+                [replace(use.site, start=first.start, end=first.end) for use in taking[:MAX_USES]],
+                len(taking),
+                self.vocabulary,
             )
 
     # --- what a variable is given --------------------------------------------------------------------------------
@@ -298,7 +302,7 @@ class _Meant:
     used_by: tuple[str, ...]
 
     @classmethod
-    def of(cls, takers: list[Site], scope: str | None, shared: bool) -> _Meant:
+    def of(cls, takers: list[Site], scope: str | None, shared: bool, vocabulary: Vocabulary) -> _Meant:
         """What they mean to ``takers``, those in the function ``scope`` of a local variable before all others."""
         takers = [each for each in takers if each.scope == scope] or takers
         more = frozenset({"shared"}) if shared else frozenset()
@@ -308,9 +312,9 @@ class _Meant:
                 facts=each.facts - _PASSIVE - {"given"} | more,
                 slot=each.slot and replace(each.slot, renames=False),
             )
-            for each in _different(takers)
+            for each in _different(takers, vocabulary)
         ]
-        return cls(tuple(sites), _for_all(takers[: MAX_USES * MAX_USES], len(takers)).used_by)
+        return cls(tuple(sites), _for_all(takers[: MAX_USES * MAX_USES], len(takers), vocabulary).used_by)
 
     def at(self, place: Place) -> Site:
         """One value, as that of all of them."""
@@ -335,19 +339,20 @@ class _Meant:
         )
 
 
-def _different(sites: Iterable[Site]) -> list[Site]:
-    """One site for each key, the first."""
-    found: dict[tuple[str | None, str | None], Site] = {}
+def _different(sites: Iterable[Site], vocabulary: Vocabulary) -> list[Site]:
+    """One site for each key and what it means, the first."""
+    found: dict[tuple[str | None, str], Site] = {}
     for site in sites:
-        found.setdefault((site.key, site.above), site)
+        setting = vocabulary.setting(site.key, site.above)
+        found.setdefault((site.key, setting.name if setting is not None else ""), site)
         if len(found) == MAX_USES:
             break
     return list(found.values())
 
 
-def _for_all(sites: list[Site], number: int) -> Site:
+def _for_all(sites: list[Site], number: int, vocabulary: Vocabulary) -> Site:
     """One site for all settings that take a value, which names the first of them."""
-    first, *others = _different(sites)
+    first, *others = _different(sites, vocabulary)
     paths = dict.fromkeys(each.key_path or each.key or "" for each in sites)
     named = [*paths][:MAX_NAMED]
     if len(paths) > MAX_NAMED:
