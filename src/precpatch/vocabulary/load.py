@@ -42,6 +42,7 @@ def load_vocabulary(folder: Path) -> Vocabulary:
         attention_patterns=patterns,
         flash=flash,
         flash_aliases=values.words("flash-aliases"),
+        storage_keys=values.words("storage-keys"),
         quiet=quiet | more_quiet,
         ordinary=values.words("ordinary"),
         settings=settings,

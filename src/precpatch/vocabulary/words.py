@@ -134,6 +134,7 @@ class Vocabulary:
         attention_patterns: (canonical implementation, pattern of longer names in lower case).
         flash: the canonical implementations that are FlashAttention.
         flash_aliases: other names of it that tests ask for.
+        storage_keys: keys of the entry that says how a tensor stands in a file; its dtype is that of the bytes there.
         quiet: canonical values that need nothing: only told by readers that go through a whole file anyway.
         ordinary: names that are ordinary words as well.
         settings: name in lower case -> the setting; names with ``*`` are kept apart, in ``globs``.
@@ -154,6 +155,7 @@ class Vocabulary:
     attention_patterns: tuple[tuple[str, str], ...]
     flash: frozenset[str]
     flash_aliases: frozenset[str]
+    storage_keys: frozenset[str]
     quiet: frozenset[str]
     ordinary: frozenset[str]
     settings: Mapping[str, Setting]
@@ -198,6 +200,16 @@ class Vocabulary:
     def begins_with_attention(self, word: str) -> bool:
         """Whether a word is an attention implementation, or begins with the name of one."""
         return word.lower().startswith((*self.attention, *self.flash_aliases)) or self.attention_of(word) is not None
+
+    def is_flash_kernel(self, name: str) -> bool:
+        """Whether a function is FlashAttention by its name: ``flash_attn_varlen_func``, ``_flash_attention_forward``."""
+        lowered = name.lower()
+        return any(alias in lowered for alias in self._long_flash_aliases)
+
+    @cached_property
+    def _long_flash_aliases(self) -> tuple[str, ...]:
+        """The names of FlashAttention that nothing else is called by: "flash" alone may be the memory of a device."""
+        return tuple(sorted(alias for alias in self.flash_aliases if alias.startswith("flash") and len(alias) > 6))
 
     def spell(self, value: str, spelling: str, like: str = "") -> str:
         """The canonical dtype ``value`` written in the family ``spelling``; upper case where ``like`` is."""

@@ -14,16 +14,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from precpatch.languages.python import machine
 from precpatch.languages.python.branches import answering
 from precpatch.languages.python.tree import BLOCKS, FUNCTIONS, SCOPES, Ancestors, Tree, dotted, last_name, string
 from precpatch.vocabulary import Vocabulary
 
-_CAPABILITY = re.compile(r"(?i)capability|compute_cap|\bmajor\b|cuda_arch|sm_?version|device_arch")
+_CAPABILITY = machine.CAPABILITY
 _NATIVE_BF16 = (8, 0)
 _ASKING = re.compile(r"^(?:use|is|enable|enabled|with|do|train)_|_enabled$")
 """What a flag has around the name of what it asks for."""
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue)
+
+_OF_THE_MACHINE = frozenset({"capability-guard", "strict-guard", "other-device"})
+"""What a test asks of the machine: under ``a or b`` only certain where both ask it."""
 
 
 @dataclass
@@ -98,6 +102,7 @@ class Conditions:
         self._around: dict[int, Around] = {}
         self._chains: dict[int, list[Asked]] = {}
         self._known: dict[tuple[int, str | None], tuple[str, ...] | None] = {}
+        self._answers: machine.Answers | None = None
 
     # --- what a test asks --------------------------------------------------------------------------------------
 
@@ -127,9 +132,25 @@ class Conditions:
             asked.add(operand)
         is_or = isinstance(test.op, ast.Or)
         one_is_enough = [each.yes if is_or else each.no for each in operands]
-        if not all("flash-only" in facts for facts in one_is_enough):
-            (asked.yes if is_or else asked.no).discard("flash-only")
+        for fact in {"flash-only", *_OF_THE_MACHINE}:
+            if not all(fact in facts for facts in one_is_enough):
+                (asked.yes if is_or else asked.no).discard(fact)
         return asked
+
+    @property
+    def answers(self) -> machine.Answers:
+        """The names of the file that hold an answer of the machine: ``AMPERE = get_capability()[0] >= 8``."""
+        if self._answers is None:
+            self._answers = machine.Answers()
+            self._answers.find(self.tree, self._answer)
+        return self._answers
+
+    def _answer(self, value: ast.expr) -> Asked | None:
+        """What an expression asks, where it asks nothing but the machine."""
+        asked = self._ask(value)
+        facts = asked.yes | asked.no
+        machines = _OF_THE_MACHINE | {"permissive-guard"}
+        return asked if facts and facts <= machines and not asked.values else None
 
     def _asked_by_compare(self, test: ast.Compare) -> Asked:
         asked = Asked()
@@ -143,18 +164,42 @@ class Conditions:
                 asked.yes |= self._facts_of(values)
             elif negative:
                 asked.no |= self._facts_of(values)
-        if _CAPABILITY.search(self.tree.text(test)):
+        if _CAPABILITY.search(self.tree.text(test)) or any(last_name(side) in self.answers.measures for side in sides):
             _take_capability(asked, test)
-        for word in map(string, sides):
-            if word is not None and self.vocabulary.names_other_device(word):
-                (asked.yes if positive else asked.no).add("other-device")
+        if _is_none(test.comparators[0]):
+            self._take_whether_none(asked, test, positive)
+        elif (positive or negative) and self._is_elsewhere(test, sides):
+            (asked.yes if positive else asked.no).add("other-device")
         return asked
 
+    def _take_whether_none(self, asked: Asked, test: ast.Compare, is_none: bool) -> None:
+        """``torch.version.hip is not None`` asks what ``torch.version.hip`` does."""
+        name = last_name(test.left) if isinstance(test.left, (ast.Name, ast.Attribute)) else None
+        found = self._asked_by_name(name) if name else Asked()
+        found = found.flipped() if is_none else found
+        asked.yes |= found.yes & _OF_THE_MACHINE
+        asked.no |= found.no & _OF_THE_MACHINE
+
+    def _is_elsewhere(self, test: ast.Compare, sides: Sequence[ast.expr]) -> bool:
+        """Whether a test for equality asks for another device, for the CPU, or for a machine by its name."""
+        words = [word for side in sides for word in machine.words_in(side)]
+        if any(map(self.vocabulary.names_other_device, words)):
+            return all(self.vocabulary.names_other_device(word) or machine.is_host(word) for word in words)
+        names = [name for side in sides if (name := last_name(side))]
+        is_name = not self.answers.names.isdisjoint(names) or machine.names_machine(self.tree.text(test))
+        return machine.asks_for_host(names, words) or (is_name and machine.are_models(words))
+
     def _asked_by_call(self, test: ast.Call) -> Asked:
-        name = last_name(test.func) or ""
+        name, full = last_name(test.func) or "", dotted(test.func) or ""
         if name in self.vocabulary.permissive_checks:
             return Asked({"strict-guard" if _is_strict(test) else "permissive-guard"})
+        if machine.asks_for_cuda(full):
+            return Asked(set(), {"other-device"})
+        if self.vocabulary.names_other_device(full):
+            return Asked({"other-device"})
         first = string(test.args[0]) if test.args else None
+        if name == "startswith" and first and self._is_name_of_machine(test.func) and machine.are_models([first]):
+            return Asked({"other-device"})
         if name == "get" and first:
             return self._asked_by_name(first)
         if name in {"startswith", "endswith"} and first and self._begins_bf16(first):
@@ -162,6 +207,11 @@ class Conditions:
         if name == "hasattr" and len(test.args) == 2 and (attribute := string(test.args[1])):
             return self._asked_by_name(attribute)
         return self._asked_by_name(name)
+
+    def _is_name_of_machine(self, method: ast.expr) -> bool:
+        """Whether a method is one of the name of the card or of the host."""
+        owner = last_name(method.value) if isinstance(method, ast.Attribute) else None
+        return owner in self.answers.names or machine.names_machine(self.tree.text(method))
 
     def _begins_bf16(self, start: str) -> bool:
         """Whether all names of dtypes that begin like this are bfloat16's."""
@@ -175,8 +225,14 @@ class Conditions:
         dtype = self.vocabulary.dtype_of(bare)
         if dtype is not None and dtype[0] == "bfloat16":
             return Asked({"asks-bf16"}, set(), {"bfloat16"})
+        if name in self.answers.known:
+            return self.answers.known[name]
         if _CAPABILITY.search(name):
             return Asked({"capability-guard"})
+        if machine.asks_for_cuda(name):
+            return Asked(set(), {"other-device"})
+        if name == "is_cpu":
+            return Asked({"other-device"})
         if self.vocabulary.hints_at(name, "packing", "sequence parallel"):
             return Asked({"asks-packing"})
         if bare in self.vocabulary.flash_aliases or bare in self.vocabulary.flash:
@@ -455,6 +511,10 @@ class Conditions:
 
 _MOST_AFTER = 200
 """So many branches after one that returns its answer count as its ``elif``."""
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _top(module: str) -> str:

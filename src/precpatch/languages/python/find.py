@@ -33,6 +33,9 @@ _IN_COMMAND = re.compile(
 )
 _FLAG = re.compile(r"--([A-Za-z]\w*)")
 _ENUM = re.compile(r"[A-Z]\w*[a-z]\w*")
+_SCALER = re.compile(r"(?i)grad_?scal|loss_?scal|\bscaler|_scaler\b|scale_loss")
+"""What a file says that scales its gradients; a scaler of something else, such as an auxiliary loss, is none."""
+
 _MAX_OVERRIDE = 1000
 """A string of more characters than this is no single override."""
 
@@ -89,7 +92,13 @@ class Finder:
     @cached_property
     def knows_scaler(self) -> bool:
         """Whether the file speaks of a gradient scaler anywhere."""
-        return "scaler" in self.source.text.lower()
+        return _SCALER.search(self.source.text) is not None
+
+    @cached_property
+    def _goes_back(self) -> bool:
+        """Whether the file computes gradients."""
+        calls = (call for call in self.vocabulary.calls if "." not in call)
+        return any(f".{call}(" in self.source.text for call in calls)
 
     def find(self) -> Iterator[Found]:
         """Every place, in the order of the tree."""
@@ -344,8 +353,9 @@ class Finder:
             role.facts -= {"asks-bf16", "converter-else"}
         if self._promised:
             role.facts.add("promised")
-        if self._is_operand_of_bf16_kernel(found):
-            role.facts.add("bf16-operand")
+        self._take_calls_around(found)
+        if role.name == "autocast" and not self.knows_scaler and self._goes_back:
+            role.facts.add("no-scaler")
         self._take_allowed(found, name, around.all_handled())
         if role.name == "value" and self._is_in_its_own_entry(found, name.value):
             role.name = "lookup"
@@ -370,17 +380,21 @@ class Finder:
         if len(known) > 1:
             role.facts.add("dispatch")
 
-    def _is_operand_of_bf16_kernel(self, found: Found) -> bool:
-        """Whether a call around the value, in the same statement, is one whose name says bfloat16."""
+    def _take_calls_around(self, found: Found) -> None:
+        """Whether a call around the value, in the same statement, is of a kernel whose name says what it takes."""
+        below = found.node
         for node in reversed(found.ancestors):
             if isinstance(node, ast.stmt):
-                return False
-            if isinstance(node, ast.Call) and node is not found.node:
+                return
+            if isinstance(node, ast.Call) and node is not found.node and below is not node.func:
                 name = (dotted(node.func) or "").rpartition(".")[2]
                 named = self.vocabulary.named_in(name, "bfloat16") and name not in self.vocabulary.methods
                 if named or name in self.vocabulary.bf16_operators:
-                    return True
-        return False
+                    found.role.facts.add("bf16-operand")
+                full = (self.names.full_name(dotted(node.func)) or "").rpartition(".")[2]
+                if self.vocabulary.is_flash_kernel(full):
+                    found.role.facts.add("flash-operand")
+            below = node
 
     def _is_in_its_own_entry(self, found: Found, value: str) -> bool:
         """``{torch.bfloat16: Buffer(n, torch.bfloat16)}``: a table entry that is made for its own key."""

@@ -177,6 +177,8 @@ class Climb:
             self.role.facts.add("table")
             return self.end("lookup", key)
         self.role.facts.add("dict-value")
+        if any(string(each) in self.vocabulary.storage_keys for each in parent.keys[:_MOST_ARGUMENTS]):
+            self.role.facts.add("stored")
         return self.end("value", key)
 
     def _attention_of_parts(self, parent: ast.Dict) -> str | None:
@@ -319,7 +321,7 @@ class Climb:
         for keyword in call.keywords:
             if keyword.arg == "device_type":
                 device = string(keyword.value)
-        if device and device not in {"cuda", "cpu"}:
+        if (device and device != "cuda") or ".cpu." in self.role.callee:
             self.role.facts.add("other-device")
         return self.end("autocast", key)
 
