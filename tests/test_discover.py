@@ -131,10 +131,11 @@ def test_a_git_that_hangs_is_given_up(root: Path, tmp_path: Path, monkeypatch: p
 
 
 def test_tests_and_docs_are_left_alone_with_one_note_each(either: Path) -> None:
-    write(either, "a.py", "tests/a.py", "tests/deep/b.py", "tests/c.txt", "docs/conf.py", "pkg/tests/a.py", "tests.py")
+    write(either, "a.py", "tests/a.py", "tests/deep/b.py", "tests/c.txt", "docs/conf.py", "tests.py")
+    write(either, "pkg/tests/a.py", "pkg/docs/deep/b.py", "pkg/test/c.py", "pkg/testing/d.py")
     found = discover(either)
-    assert found.files == ("a.py", "pkg/tests/a.py", "tests.py")
-    assert list(notes(found)) == ["docs", "tests"]
+    assert found.files == ("a.py", "pkg/testing/d.py", "tests.py")
+    assert list(notes(found)) == ["docs", "pkg/docs", "pkg/test", "pkg/tests", "tests"]
     assert notes(found)["tests"].startswith("2 files left alone")
     assert "--include 'tests/'" in notes(found)["tests"]
     assert notes(found)["docs"].startswith("1 file left alone")

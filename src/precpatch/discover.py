@@ -31,7 +31,7 @@ LEAVES_ROOT = "symlink leaves the root"
 """The note on a link to a file outside, which is never read and never written."""
 
 LEFT_ALONE = ("tests", "test", "docs")
-"""Folders at the top of the root that are only looked at when they are named."""
+"""Folders, at any depth, that are only looked at when they are named: a vendored project brings its own along."""
 
 EDITORS = frozenset((".vscode", ".vs", ".idea", ".zed", ".cursor", ".devcontainer"))
 """Folders of editors, at any depth, that are only looked at when they are named; their JSON may hold comments."""
@@ -371,7 +371,7 @@ def _asked_for_only(path: str) -> Iterator[str]:
     """The folders that ``path`` is in and that are only looked at when the user asks for them, outermost first."""
     folders = path.split("/")[:-1]
     for depth, name in enumerate(folders, 1):
-        if name in EDITORS or (depth == 1 and name in LEFT_ALONE):
+        if name in EDITORS or name in LEFT_ALONE:
             yield "/".join(folders[:depth])
 
 
