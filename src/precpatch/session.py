@@ -12,7 +12,7 @@ from precpatch.config import Settings, did_you_mean
 from precpatch.discover import LEAVES_ROOT, Discovery, discover
 from precpatch.engine.decide import decide
 from precpatch.engine.finding import REWRITE, Finding, file_report
-from precpatch.engine.padding import NEEDLE, PaddingHomes, with_homes
+from precpatch.engine.padding import PaddingHomes, with_homes
 from precpatch.engine.policy import Policy
 from precpatch.engine.rules import Rule, load_rules
 from precpatch.engine.settle import settle_checkout, settle_file
@@ -123,15 +123,13 @@ def _padding_homes(root: Path, found: Discovery) -> PaddingHomes | None:
         return None
     modules = [path for path in found.checkout() if path.endswith(".py")]
     packages = [str(PurePosixPath(path).parent) for path in modules if PurePosixPath(path).name == "__init__.py"]
-    return PaddingHomes.among(packages, _helper_modules(root, modules), padding_source())
+    return PaddingHomes.among(packages, _bytes_of(root, modules), padding_source())
 
 
-def _helper_modules(root: Path, modules: Iterable[str]) -> Iterable[tuple[str, bytes]]:
+def _bytes_of(root: Path, modules: Iterable[str]) -> Iterable[tuple[str, bytes]]:
     for path in modules:
         with suppress(OSError):
-            data = (root / path).read_bytes()
-            if NEEDLE in data:
-                yield path, data
+            yield path, (root / path).read_bytes()
 
 
 def policy_for(settings: Settings, target: Target, *, show_text: bool = False) -> Policy:

@@ -14,7 +14,7 @@ from precpatch.patch.transaction import apply, revert
 from precpatch.plan import Plan
 from precpatch.session import plan
 
-WORKER = "from flash_attn.bert_padding import pad_input, unpad_input  # padding\n\n\ndef run():\n    pass\n"
+WORKER = "import verl\nfrom flash_attn.bert_padding import pad_input, unpad_input  # padding\n\n\ndef run(): ...\n"
 FALLBACK = "def unpad_input(x, m):\n    return x\n\n\ndef pad_input(x):\n    return x\n\n\nindex_first_axis = max\n"
 
 
@@ -118,7 +118,27 @@ def test_a_package_below_another_folder_is_imported_relatively(tmp_path: Path) -
     assert [each.path for each in planned.patches.new_files] == ["recipe/prime/precpatch_padding.py"]
 
 
+@pytest.mark.parametrize("folder", ["recipe/prime", "prime", "src/prime"])
+def test_the_name_of_a_folder_proves_no_package(tmp_path: Path, folder: str) -> None:
+    """A checkout that is a package inside another one is imported by a name that stands nowhere in it."""
+    (tmp_path / folder / "utils").mkdir(parents=True)
+    for each in (folder, f"{folder}/utils"):
+        (tmp_path / each / "__init__.py").touch()
+    bare = WORKER.replace("import verl\n", "")
+    (tmp_path / folder / "bare.py").write_text(bare)
+    (tmp_path / folder / "main.py").write_text(bare + 'if __name__ == "__main__":\n    run()\n')
+    planned = run(tmp_path)
+    assert [each.after for each in planned.of("rewrite")] == [
+        "from .utils.precpatch_padding import pad_input, unpad_input"
+    ]
+    assert [each.mention.path for each in planned.of("report")] == [f"{folder}/main.py"], "is run by itself"
+
+    (tmp_path / folder / "other.py").write_text("from prime.utils import x\n")
+    by_name = "from prime.utils.precpatch_padding import pad_input, unpad_input"
+    assert [each.after for each in run(tmp_path).of("rewrite")] == [by_name, by_name]
+
+
 def test_a_guard_without_a_fallback_is_none(tmp_path: Path) -> None:
-    guarded = "try:\n    from flash_attn.bert_padding import unpad_input\nexcept ImportError:\n    pass\n"
+    guarded = "import verl\ntry:\n    from flash_attn.bert_padding import unpad_input\nexcept ImportError:\n    pass\n"
     package(tmp_path, verl__in__workers__in__actor=guarded)
     assert "verl.utils.precpatch_padding" in run(tmp_path).of("rewrite")[0].after

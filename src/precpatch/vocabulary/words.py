@@ -202,7 +202,7 @@ class Vocabulary:
         return word.lower().startswith((*self.attention, *self.flash_aliases)) or self.attention_of(word) is not None
 
     def is_flash_kernel(self, name: str) -> bool:
-        """Whether a function is FlashAttention by its name: ``flash_attn_varlen_func``, ``_flash_attention_forward``."""
+        """Whether a function is FlashAttention by its name, such as ``flash_attn_varlen_func``."""
         lowered = name.lower()
         return any(alias in lowered for alias in self._long_flash_aliases)
 
