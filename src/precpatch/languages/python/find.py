@@ -33,7 +33,7 @@ _IN_COMMAND = re.compile(
 )
 _FLAG = re.compile(r"--([A-Za-z]\w*)")
 _ENUM = re.compile(r"[A-Z]\w*[a-z]\w*")
-_SCALER = re.compile(r"(?i)grad_?scal|loss_?scal|\bscaler|_scaler\b|scale_loss")
+_SCALER = re.compile(r"(?i)grad_?scal|loss_?scaler|\bscaler|_scaler\b|scale_loss")
 """What a file says that scales its gradients; a scaler of something else, such as an auxiliary loss, is none."""
 
 _MAX_OVERRIDE = 1000
