@@ -222,7 +222,9 @@ class _Finder:
         for package in self.vocabulary.packages:
             if self._value is None or any(map(self._may_be, (package.name, *(self.wanted.values or ())))):
                 name = re.escape(package.name.lower()).encode()
-                pattern = re.compile(rb"\b(?:import|from)\s[\s\w.,()]{0,200}?(?<!\w)" + name + rb"(?!\w)")
+                statement = rb"\b(?:import|from)\s[\s\w.,()]{0,200}?"
+                call = rb"(?:\bimport_module|__import__)\(\s*[\"'fr]*"
+                pattern = re.compile(rb"(?:" + statement + rb"|" + call + rb")(?<!\w)" + name + rb"(?!\w)")
                 found.append(Needle((package.name.lower().encode(),), pattern))
                 found += [Needle((installed.encode(),)) for installed in package.installs]
         return found

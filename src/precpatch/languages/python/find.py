@@ -273,6 +273,10 @@ class Finder:
         if isinstance(node.func, ast.Attribute) and node.func.attr in self.vocabulary.calls and not self.knows_scaler:
             role = Role("switch", key=node.func.attr, facts={"no-scaler"})
             yield self.at(forms.CALL, node.func.attr, node, ancestors, role)
+        module = imports.named_by_call(node, self.names.full_name(dotted(node.func)) or "")
+        if module is not None and self.vocabulary.package_of(module) is not None:
+            facts = imports.facts_of(self.tree, self.vocabulary, ancestors)
+            yield self.at(forms.MODULE, module, node, ancestors, Role("import", facts=facts))
         if not self._is_getattr_torch(node, ancestors):
             return
         name = string(node.args[1])
@@ -303,6 +307,10 @@ class Finder:
             )
             if module in self.vocabulary.padding and isinstance(node, ast.ImportFrom):
                 role.facts.add("padding")
+            elif "guarded" in role.facts:
+                optional = imports.falls_back_to_none(node, ancestors)
+                if imports.is_called_untested(self.tree, self.vocabulary, optional):
+                    role.facts = role.facts - {"guarded"} | {"fallback-called"}
             yield self.at(forms.MODULE, module, node, ancestors, role)
 
     # --- settings inside strings -------------------------------------------------------------------------------
