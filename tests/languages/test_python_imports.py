@@ -108,7 +108,7 @@ TESTED = [
     *("if {n} is not None:\n    y = {f}(q)", "y = {f}(q) if {n} else q", "y = {n} and {f}(q)"),
     "def g(q):\n    if {n} is None:\n        return q\n    return {f}(q)",
     "def g(q):\n    assert {n} is not None\n    return {f}(q)",
-    "class A:\n    def __init__(self):\n        if not {n}:\n            raise OSError\n    def g(s, q):\n        {f}(q)",
+    "class A:\n    def __init__(self):\n        if not {n}:\n            raise OSError\n    def g(q):\n        {f}(q)",
     "HAS = {n} is not None\ndef g(q):\n    if HAS:\n        return {f}(q)",
     'def g(q):\n    if cfg._attn_implementation == "flash_attention_2":\n        return {f}(q)',
     "def flash_attn_forward(q):\n    return {f}(q)",

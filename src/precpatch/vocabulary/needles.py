@@ -19,6 +19,9 @@ _ESCAPED = re.compile(r"\\.|\[[^\]]*\]|\(\?.")
 _NEAR = 80
 """Between a key and the name that it is given stand at most so many bytes."""
 
+_LONG_STEM = 6
+"""A name whose part before the digits is so long is told by that: it may be put together from two literals."""
+
 _TELLING = 7
 """A key of at least so many characters says enough by itself; a shorter one only with a value near it."""
 
@@ -190,7 +193,8 @@ class _Finder:
             if not self._is_wanted(value) or (self._value is None and value in self.vocabulary.quiet):
                 continue
             if word not in self.vocabulary.ordinary:
-                found.append(Needle((word.encode(),)))
+                stem = word.rstrip("0123456789")
+                found.append(Needle(((stem if len(stem) >= _LONG_STEM else word).encode(),)))
             elif self._value is not None and self.wanted.keys is not None:
                 found += [_near(_last(key), (word,)) for key in self._keys_taking(DTYPE)]
         found += [
@@ -276,6 +280,8 @@ class _Finder:
                 found.append(Needle((_longest(key),)))
             elif choices:
                 found.append(_near(key, choices))
+            if "." in setting.name and CHOICE in takes:  # what it is set to may stand elsewhere, under a name
+                found.append(Needle((setting.name.lower().encode(),)))
         return found
 
 

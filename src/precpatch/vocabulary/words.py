@@ -16,6 +16,7 @@ TAKES = (BOOLEAN, CHOICE, NUMBER, DTYPE, ATTENTION, ANY)
 """What a setting can take: true or false, one of some names, a number of which more than 1 matters, a dtype, an
 attention implementation, or any text."""
 
+_PLAIN = ("long", "short")
 _MAX_WORD = 200
 """A word of more characters than this is no name."""
 
@@ -220,6 +221,15 @@ class Vocabulary:
     def torch_dtypes(self) -> Mapping[str, str]:
         """Attribute of the torch module -> the canonical dtype that it is."""
         return {name: value for name, (value, how) in self.dtypes.items() if how == "long" and value != "auto"}
+
+    @cached_property
+    def half_stems(self) -> frozenset[str]:
+        """How the names of bfloat16 begin, before their digits."""
+        return frozenset(
+            name.rstrip("0123456789")
+            for name, (value, how) in self.dtypes.items()
+            if value == "bfloat16" and how in _PLAIN
+        )
 
     @cached_property
     def methods(self) -> Mapping[str, str]:

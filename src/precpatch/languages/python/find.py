@@ -14,8 +14,9 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from precpatch.languages import site as forms
-from precpatch.languages.python import imports
+from precpatch.languages.python import fold, imports
 from precpatch.languages.python.conditions import Conditions
+from precpatch.languages.python.flows import Flows
 from precpatch.languages.python.names import Names
 from precpatch.languages.python.roles import Role, Roles
 from precpatch.languages.python.slots import Slots
@@ -36,6 +37,10 @@ _ENUM = re.compile(r"[A-Z]\w*[a-z]\w*")
 _SCALER = re.compile(r"(?i)grad_?scal|loss_?scaler|\bscaler|_scaler\b|scale_loss")
 """What a file says that scales its gradients; a scaler of something else, such as an auxiliary loss, is none."""
 
+_LEADS_ON = (ast.IfExp, ast.BoolOp, ast.Call, ast.Attribute, ast.keyword)
+"""What a name goes through on its way to where it is looked up."""
+
+_MOST_PARTS = 100
 _MAX_OVERRIDE = 1000
 """A string of more characters than this is no single override."""
 
@@ -68,6 +73,8 @@ class Finder:
         self.names = Names(self.tree, vocabulary)
         self.roles = Roles(self.tree, self.names, vocabulary)
         self.slots = Slots(self.tree)
+        self.flows = Flows(self.tree)
+        self._taken: dict[int, ast.Constant] = {}
         self.nodes = list(self.tree.walk(self._lines()))
         self.conditions = Conditions(self.tree, vocabulary, {})
         self.conditions.lists.update(self._named_lists())
@@ -77,7 +84,8 @@ class Finder:
     def _lines(self) -> list[int]:
         """The lines that can hold a value: those with a word of the vocabulary or the name of an imported dtype."""
         names = [local.encode() for local in self.names.dtypes]
-        return self.tree.lines_with(needles_of_words(self.vocabulary), (b"getattr(", *names))
+        stems = [f"{quote}{stem}".encode() for stem in self.vocabulary.half_stems for quote in "\"'"]
+        return self.tree.lines_with(needles_of_words(self.vocabulary), (b"getattr(", b"eval(", *names, *stems))
 
     def _named_lists(self) -> dict[str, set[str]]:
         """The file's own lists of names: ``BFLOAT_LIST = ["bf16", ...]`` -> what is in them."""
@@ -101,11 +109,143 @@ class Finder:
         return any(f".{call}(" in self.source.text for call in calls)
 
     def find(self) -> Iterator[Found]:
-        """Every place, in the order of the tree."""
+        """Every place, those of one statement in the order of the tree."""
+        self._follow()
+        for literal, above in self.flows.literals():
+            yield from self.constant(literal, above)
         for node, ancestors in self.nodes:
             look = _LOOKS.get(type(node))
             if look is not None:
                 yield from look(self, node, ancestors)
+
+    # --- values that are given a name first --------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        """Find out what the named values of the file are used for."""
+        names = {name for node, ancestors in self.nodes for name in self._may_hold(node, ancestors)}
+        self.flows.look_up(name for name in names if self.vocabulary.setting(name) is None)
+        composed = {id(node): (node, ancestors) for node, ancestors in (*self.nodes, *self.flows.places)}
+        for node, ancestors in composed.values():
+            for each in self.composed(node, ancestors):
+                given = self._taken.get(id(each.node))
+                if given is not None:
+                    self.flows.give(given, each.role)
+        self.flows.take(self._use)
+
+    def _may_hold(self, node: ast.AST, ancestors: Ancestors) -> Iterator[str]:
+        """The names that may hold a value: given the name of a dtype, or used where a setting takes it."""
+        parent = ancestors[-1] if ancestors else None
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if self.vocabulary.is_looked_for(node.value.removeprefix("torch.")):
+                yield from _names_given(node, ancestors)
+        elif isinstance(node, (ast.Name, ast.Attribute)) and self._is_given_to_setting(parent, node, ancestors):
+            yield node.id if isinstance(node, ast.Name) else node.attr
+
+    def _is_given_to_setting(self, parent: ast.AST | None, node: ast.expr, ancestors: Ancestors) -> bool:
+        """Whether a name is the value of a setting, or a part of a text that may be an override."""
+        key = None
+        if isinstance(parent, ast.keyword):
+            key = parent.arg
+        elif isinstance(parent, ast.Dict):
+            at = self.tree.place_of(node, parent.values)
+            key = string(parent.keys[at]) if at is not None else None
+        elif isinstance(parent, ast.Assign):
+            key = last_name(parent.targets[0]) if parent.value is node else None
+        elif isinstance(parent, ast.FormattedValue):
+            return True
+        elif isinstance(parent, (ast.BinOp, ast.Call)):
+            return (
+                parent.func is not node and fold.is_composed(parent)
+                if isinstance(parent, ast.Call)
+                else _adds_text(parent)
+            )
+        return self.vocabulary.setting(key) is not None or key in self.vocabulary.qualified
+
+    def _use(self, node: ast.expr, ancestors: Ancestors) -> Role | None:
+        """What a use of a named value says of it."""
+        looked_up = self._looked_up(node, ancestors)
+        if looked_up is not None:
+            return looked_up
+        role = self.roles.of(node, ancestors)
+        setting = self.vocabulary.setting(role.key)
+        if role.name == "value" and setting is not None:
+            return None if setting.unresolved else role
+        if role.name == "comparison" and role.test is not None and self._chooses_half(role.test, ancestors):
+            return replace(role, name="value", key=last_name(node))
+        return None
+
+    def _as_object(self, call: ast.Call, ancestors: Ancestors) -> Role:
+        """The role of a dtype whose name is looked up in torch."""
+        role = self.roles.of(call, ancestors)
+        return replace(role, facts=role.facts | {"object"})
+
+    def _chooses_half(self, test: ast.Compare, ancestors: Ancestors) -> bool:
+        """``if name == "bf16": dtype = torch.bfloat16``."""
+        if "asks-bf16" not in self.conditions.asked_by(test).yes:
+            return False
+        branch = next((each for each in reversed(ancestors) if isinstance(each, (ast.If, ast.IfExp))), None)
+        if branch is None or branch.test is not test:
+            return False
+        body = branch.body if isinstance(branch.body, list) else [branch.body]
+        return any(
+            self.vocabulary.torch_dtypes.get(each.attr) == "bfloat16" and self.names.is_torch(each.value, ancestors)
+            for part in body
+            for each in ast.walk(part)
+            if isinstance(each, ast.Attribute)
+        )
+
+    # --- texts that are put together ---------------------------------------------------------------------------
+
+    def composed(self, node: ast.AST, ancestors: Ancestors) -> Iterator[Found]:
+        """A text that is put together: the name of a dtype, or an override."""
+        if not fold.is_composed(node) or fold.is_inside(ancestors) or not isinstance(node, ast.expr):
+            return
+        above = (*ancestors, node)
+        parts = fold.parts_of(node, lambda each: self.flows.literal(each, above))
+        text = fold.text_of(parts) if parts and len(parts) < _MOST_PARTS else ""
+        if not parts or not text:
+            return
+        match = _OVERRIDE.fullmatch(text.strip()) if len(text) < _MAX_OVERRIDE else None
+        if match is not None:
+            at = text.index(text.strip())
+            start, end = match.span("value")
+            found = self._at_part(node, ancestors, parts, match["value"], (start + at, end + at))
+            found.form = _form_of(match["value"])
+            self._override_role(found, match["key"])
+            yield found
+        elif self.vocabulary.is_looked_for(text.removeprefix("torch.")) and not self._is_getattr_name(node, ancestors):
+            found = self._at_part(node, ancestors, parts, text, self._named_in(text))
+            found.role = self._looked_up(node, ancestors) or found.role
+            if found.node is node:
+                found.role.facts.add("composed")
+            yield found
+
+    def _named_in(self, text: str) -> tuple[int, int]:
+        """Where the name of a dtype stands in a text that is its name, with the module before it or without."""
+        return len(text) - len(text.removeprefix("torch.")), len(text)
+
+    def _at_part(
+        self, node: ast.expr, ancestors: Ancestors, parts: list[fold.Part], word: str, span: tuple[int, int]
+    ) -> Found:
+        """The place of a word of a text: the literal that says it, else the text as a whole."""
+        found = self.at(forms.TEXT, word, node, ancestors)
+        part = fold.part_with(parts, *span)
+        literal = part.node if part is not None else None
+        if literal is None:
+            return found
+        is_given = not _is_below(literal, node)
+        if is_given:
+            self._taken[id(literal)] = literal
+        if is_given or not isinstance(node, ast.JoinedStr):
+            found.node, found.start, found.end = literal, self.tree.start(literal), self.tree.end(literal)
+        return found
+
+    def _override_role(self, found: Found, key: str) -> None:
+        """The role of the value of an override."""
+        found.role.facts.add("override")
+        if found.role.name in {"value", "lookup", "text"}:
+            path = key.lstrip("-")
+            found.role = replace(found.role, name="value", key=path.rpartition(".")[2], key_path=path)
 
     def site(self, found: Found) -> Site:
         """The place as grammar sees it."""
@@ -137,8 +277,16 @@ class Finder:
 
     def at(self, form: str, word: str, node: ast.AST, ancestors: Ancestors, role: Role | None = None) -> Found:
         """The node as a place; its role is climbed for where it is not known."""
-        role = self.roles.of(node, ancestors) if role is None else role
+        role = (self._flowed(node, ancestors) or self.roles.of(node, ancestors)) if role is None else role
         return Found(form, word, self.tree.start(node), self.tree.end(node), role, node, ancestors)
+
+    def _flowed(self, node: ast.AST, ancestors: Ancestors) -> Role | None:
+        """The role of the literal of a definition, by its uses; what its own place says of it stays."""
+        role = self.flows.roles.get(id(node))
+        if role is None:
+            return None
+        own = self.roles.of(node, ancestors)
+        return replace(role, facts=role.facts | own.facts - {"alias"}, allowed=own.allowed)
 
     def name(self, node: ast.Name, ancestors: Ancestors) -> Iterator[Found]:
         """An imported dtype; ``bfloat16`` from a star import or another module is not certain to be one."""
@@ -238,7 +386,8 @@ class Finder:
     def _string(self, node: ast.Constant, text: str, ancestors: Ancestors) -> Iterator[Found]:
         if self.vocabulary.dtype_of(text) or self.vocabulary.attention_of(text):
             if not self._is_getattr_name(node, ancestors):
-                found = self.at(forms.TEXT, text, node, ancestors)
+                role = self._looked_up(node, ancestors) if text.lower() not in self.vocabulary.ordinary else None
+                found = self.at(forms.TEXT, text, node, ancestors, role)
                 self._qualify(found)
                 yield found
         elif flag := _FLAG.fullmatch(text):
@@ -260,7 +409,35 @@ class Finder:
         if setting is not None and setting.variable and (found.role.key or "").isupper():
             found.role.facts.add("variable")
 
-    def _is_getattr_name(self, node: ast.Constant, ancestors: Ancestors) -> bool:
+    def _looked_up(self, node: ast.AST, ancestors: Ancestors) -> Role | None:
+        """The role of a name that torch is asked for: ``getattr(torch, given or "bfloat16")``, ``eval(name)``."""
+        child = node
+        for at in range(len(ancestors) - 1, -1, -1):
+            parent = ancestors[at]
+            if isinstance(parent, ast.Call):
+                position = self.tree.place_of(child, parent.args)
+                if position == 1 and self._is_getattr_torch(parent, ancestors[:at]):
+                    return self._as_object(parent, ancestors[:at])
+                if position == 0 and last_name(parent.func) == "eval":
+                    return self._as_object(parent, ancestors[:at])
+            if not isinstance(parent, _LEADS_ON) or (isinstance(parent, ast.IfExp) and child is parent.test):
+                return None
+            child = parent
+        return None
+
+    def _evaluated(self, node: ast.Call, ancestors: Ancestors) -> Iterator[Found]:
+        """``eval("torch." + name)``: a dtype that is only known at run time."""
+        if dotted(node.func) not in {"eval", "builtins.eval"} or not node.args or string(node.args[0]) is not None:
+            return
+        argument = node.args[0]
+        if self.flows.literal(argument, (*ancestors, node)) is not None or self._composed_name(argument):
+            return
+        if re.search(r"(?i)dtype|precision|[\"']torch\.", self.tree.text(argument)):
+            found = self.at(forms.OBJECT, "dynamic", node, ancestors)
+            found.role.facts.add("dynamic")
+            yield found
+
+    def _is_getattr_name(self, node: ast.expr, ancestors: Ancestors) -> bool:
         """The string of ``getattr(torch, "bfloat16")``: the call as a whole is the value."""
         call = ancestors[-1]
         return isinstance(call, ast.Call) and self._is_getattr_torch(call, ancestors) and call.args[1] is node
@@ -273,14 +450,18 @@ class Finder:
         if isinstance(node.func, ast.Attribute) and node.func.attr in self.vocabulary.calls and not self.knows_scaler:
             role = Role("switch", key=node.func.attr, facts={"no-scaler"})
             yield self.at(forms.CALL, node.func.attr, node, ancestors, role)
+        yield from (each for each in self.composed(node, ancestors) if id(each.node) not in self._taken)
+        yield from self._evaluated(node, ancestors)
         module = imports.named_by_call(node, self.names.full_name(dotted(node.func)) or "")
         if module is not None and self.vocabulary.package_of(module) is not None:
             facts = imports.facts_of(self.tree, self.vocabulary, ancestors)
             yield self.at(forms.MODULE, module, node, ancestors, Role("import", facts=facts))
         if not self._is_getattr_torch(node, ancestors):
             return
-        name = string(node.args[1])
+        name = string(node.args[1]) or self._composed_name(node.args[1])
         if name is None:
+            if self.flows.literal(node.args[1], (*ancestors, node)) is not None:
+                return
             if re.search(r"(?i)dtype|precision", self.tree.text(node.args[1])):
                 found = self.at(forms.OBJECT, "dynamic", node, ancestors)
                 found.role.facts.add("dynamic")
@@ -288,8 +469,13 @@ class Finder:
         elif name in self.vocabulary.torch_dtypes:
             found = self.at(forms.TEXT, name, node, ancestors)
             found.start, found.end = self.tree.start(node.args[1]), self.tree.end(node.args[1])
-            found.role.facts.add("object")
+            found.role.facts |= {"object", "composed"} if fold.is_composed(node.args[1]) else {"object"}
             yield found
+
+    def _composed_name(self, node: ast.expr) -> str | None:
+        """The text of an expression that puts it together from literals alone."""
+        parts = fold.parts_of(node, lambda _: None) if fold.is_composed(node) else None
+        return fold.text_of(parts) if parts and all(part.node is not None for part in parts) else None
 
     def keyword(self, node: ast.keyword, ancestors: Ancestors) -> Iterator[Found]:
         """``use_transformer_engine=use_te``: the switch is there, its value is known at run time."""
@@ -320,10 +506,7 @@ class Finder:
         match = _OVERRIDE.fullmatch(text.strip()) if len(text) < _MAX_OVERRIDE else None
         if match is not None:
             found = self.at(_form_of(match["value"]), match["value"], node, ancestors)
-            found.role.facts.add("override")
-            if found.role.name in {"value", "lookup", "text"}:
-                path = match["key"].lstrip("-")
-                found.role = replace(found.role, name="value", key=path.rpartition(".")[2], key_path=path)
+            self._override_role(found, match["key"])
             yield found
             return
         for embedded in _IN_COMMAND.finditer(text):
@@ -343,7 +526,15 @@ class Finder:
         """An f-string that is one override as a whole: ``f"a.dtype={'bf16'}"``, ``f"{p}.dtype=bfloat16"``."""
         if any(isinstance(parent, ast.JoinedStr) for parent in ancestors[-3:]):
             return
+        found = list(self.composed(node, ancestors))
+        if found:
+            yield from (each for each in found if id(each.node) not in self._taken)
+            return
         yield from self._override(node, ancestors, "".join(map(_f_string_text, node.values)))
+
+    def operation(self, node: ast.BinOp, ancestors: Ancestors) -> Iterator[Found]:
+        """``"bfloat" + "16"``, ``"a.dtype=%s" % name``."""
+        yield from (each for each in self.composed(node, ancestors) if id(each.node) not in self._taken)
 
     # --- what the conditions around a place add ----------------------------------------------------------------
 
@@ -437,6 +628,7 @@ _LOOKS: dict[type[ast.AST], _Look] = {
     ast.Attribute: Finder.attribute,  # type: ignore[dict-item]
     ast.Name: Finder.name,  # type: ignore[dict-item]
     ast.Constant: Finder.constant,  # type: ignore[dict-item]
+    ast.BinOp: Finder.operation,  # type: ignore[dict-item]
     ast.JoinedStr: Finder.f_string,  # type: ignore[dict-item]
     ast.Call: Finder.call,  # type: ignore[dict-item]
     ast.keyword: Finder.keyword,  # type: ignore[dict-item]
@@ -476,6 +668,29 @@ def _f_string_text(part: ast.expr) -> str:
         text = string(part.value)
         return text if text is not None else "x"
     return string(part) or ""
+
+
+def _adds_text(node: ast.BinOp) -> bool:
+    """``"a=" + b``, ``"a=%s" % b``."""
+    return fold.is_composed(node) and string(node.left) is not None
+
+
+def _is_below(node: ast.AST, top: ast.AST) -> bool:
+    return any(each is node for each in ast.walk(top))
+
+
+def _names_given(node: ast.AST, ancestors: Ancestors) -> Iterator[str]:
+    """The names that a statement gives to what stands in it."""
+    for parent in reversed(ancestors):
+        if isinstance(parent, ast.arguments):
+            yield from (each.arg for each in (*parent.posonlyargs, *parent.args, *parent.kwonlyargs))
+            return
+        if isinstance(parent, (ast.Assign, ast.AnnAssign)):
+            targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
+            yield from (each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
+            return
+        if isinstance(parent, ast.stmt):
+            return
 
 
 def _is_called(node: ast.AST, ancestors: Ancestors) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 CAPABILITY = re.compile(r"(?i)capability|compute_cap|\bmajor\b|cuda_arch|sm_?version|device_arch")
 """What reads the compute capability, as it is written."""
 
-_ASKS = re.compile(
-    r"(?i)capability|compute_cap|cuda_arch|sm_?version|device_arch|device_properties|device_name|hostname|"
-    r"is_available|_available\b|is_bf16|bf16_supported|[\"']cpu[\"']|\bis_c(?:pu|uda)\b|version\.|platform"
+_ASKS = (
+    *("capability", "compute_cap", "cuda_arch", "sm_version", "smversion", "device_arch", "device_properties"),
+    *("device_name", "hostname", "_available", "is_bf16", "bf16_supported", "is_cpu", "is_cuda", "torch.version."),
+    *("platform", "'cpu'", '"cpu"'),
 )
 """A line that may keep an answer of the machine under a name."""
 
@@ -120,11 +122,7 @@ def _measures(tree: Tree, value: ast.expr, measures: set[str]) -> bool:
 
 def _kept(tree: Tree) -> Iterator[tuple[str, ast.expr]]:
     """Each name that is given a value on a line that asks the machine, and each function that does nothing but ask."""
-    text, starts = tree.source.text, tree.source.line_starts
-    if _ASKS.search(text) is None:
-        return
-    lines = [at for at, start in enumerate(starts, 1) if _ASKS.search(text, start, _end_of_line(starts, at, text))]
-    for node, ancestors in tree.walk(lines):
+    for node, ancestors in tree.walk(_lines_with(tree, _ASKS)):
         if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             for target in targets:
@@ -134,8 +132,16 @@ def _kept(tree: Tree) -> Iterator[tuple[str, ast.expr]]:
             yield name, node.value
 
 
-def _end_of_line(starts: list[int], line: int, text: str) -> int:
-    return starts[line] if line < len(starts) else len(text)
+def _lines_with(tree: Tree, words: Iterable[str]) -> list[int]:
+    """The lines on which one of the words, in lower case, stands."""
+    text, starts = tree.source.text.lower(), tree.source.line_starts
+    found = set()
+    for word in words:
+        at = text.find(word)
+        while at >= 0:
+            found.add(bisect_right(starts, at))
+            at = text.find(word, at + len(word))
+    return sorted(found)
 
 
 def _only_returns(statement: ast.Return, ancestors: Ancestors) -> str | None:
@@ -150,10 +156,7 @@ def _only_returns(statement: ast.Return, ancestors: Ancestors) -> str | None:
 def _bound_once(tree: Tree, names: set[str]) -> set[str]:
     """The names that are given a value in one place of the file only."""
     bound: Counter[str] = Counter()
-    pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(names)))})\b")
-    text, starts = tree.source.text, tree.source.line_starts
-    lines = [at for at, start in enumerate(starts, 1) if pattern.search(text, start, _end_of_line(starts, at, text))]
-    for node, _ in tree.walk(lines):
+    for node, _ in tree.walk(_lines_with(tree, {name.lower() for name in names})):
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
             bound[node.id if isinstance(node, ast.Name) else node.attr] += 1
         elif isinstance(node, ast.arg):

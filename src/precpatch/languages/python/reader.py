@@ -176,6 +176,8 @@ class PythonReading(SiteReading):
             return spans.replace_method(text, old, self.vocabulary.spell(value, "method"))
         if site.form == BOOLEAN and text in ("True", "False"):
             return spell.boolean(text, value)
+        if "composed" in site.facts:
+            return f'"{spell.word(self.vocabulary, mention, site.word, value)}"'
         word = self._word_in(site, text)
         return spans.replace_in_string(text, word, spell.word(self.vocabulary, mention, word, value))
 
