@@ -390,7 +390,7 @@ class Finder:
                 found = self.at(forms.TEXT, text, node, ancestors, role)
                 self._qualify(found)
                 yield found
-        elif flag := _FLAG.fullmatch(text):
+        elif (flag := _FLAG.fullmatch(text)) and not self.roles.declares_option(node, ancestors):
             role = replace(self.roles.of(node, ancestors), name="value", key=flag[1], facts={"cli-flag"})
             yield self.at(forms.BOOLEAN, "True", node, ancestors, role)
         elif "=" in text or ":" in text or " " in text:

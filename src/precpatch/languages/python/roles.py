@@ -83,6 +83,22 @@ class Roles:
         """What a value does."""
         return Climb(self, node, ancestors).run()
 
+    def declares_option(self, node: ast.AST, ancestors: Ancestors) -> bool:
+        """Whether a text is the name of an option that is declared: ``add_argument("--bf16", ...)``."""
+        call = ancestors[-1] if ancestors else None
+        if not isinstance(call, ast.Call) or self.tree.place_of(node, call.args) is None:
+            return False
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        return name in _OPTION_CALLS
+
+    def lists_abilities(self, table: ast.Dict) -> bool:
+        """Whether a dict says of several dtypes that something is so: ``{"bf16": True, "fp32": True}``."""
+        if len(table.keys) > _MOST_ARGUMENTS:
+            return True
+        pairs = zip(map(string, table.keys), table.values, strict=True)
+        true = [key for key, value in pairs if key and isinstance(value, ast.Constant) and value.value is True]
+        return len([key for key in true if self.vocabulary.dtype_of(key)]) > 1
+
     def maps_implementations(self, table: ast.Dict) -> bool:
         """Whether every value of a dict is the name of an attention implementation."""
         if id(table) not in self._tables:
@@ -177,6 +193,8 @@ class Climb:
             self.role.facts.add("table")
             return self.end("lookup", key)
         self.role.facts.add("dict-value")
+        if isinstance(self.node, ast.Constant) and self.node.value is True and self.roles.lists_abilities(parent):
+            self.role.facts.add("abilities")
         if any(string(each) in self.vocabulary.storage_keys for each in parent.keys[:_MOST_ARGUMENTS]):
             self.role.facts.add("stored")
         return self.end("value", key)
