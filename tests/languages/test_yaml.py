@@ -491,7 +491,7 @@ def test_a_setting_in_a_command_is_told_as_embedded() -> None:
 
 
 def test_words_in_scalars_are_text() -> None:
-    text = "path: ~/models/demo-7b-bf16\noptim: adamw_bf16\nnote: use torch.float16 or sdpa, half a float eager\n"
+    text = "path: ~/models/demo-7b-bf16\nnotes: adamw_bf16\nnote: use torch.float16 or sdpa, half a float eager\n"
     assert rows(text) == [("text", "bf16"), ("text", "bf16"), ("text", "torch.float16"), ("text", "sdpa")]
 
 

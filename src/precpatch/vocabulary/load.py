@@ -43,6 +43,7 @@ def load_vocabulary(folder: Path) -> Vocabulary:
         flash=flash,
         flash_aliases=values.words("flash-aliases"),
         storage_keys=values.words("storage-keys"),
+        storage_formats=values.words("storage-formats"),
         quiet=quiet | more_quiet,
         ordinary=values.words("ordinary"),
         settings=settings,

@@ -136,6 +136,7 @@ class Vocabulary:
         flash: the canonical implementations that are FlashAttention.
         flash_aliases: other names of it that tests ask for.
         storage_keys: keys of the entry that says how a tensor stands in a file; its dtype is that of the bytes there.
+        storage_formats: parts of the names of enums that say how numbers stand in a file.
         quiet: canonical values that need nothing: only told by readers that go through a whole file anyway.
         ordinary: names that are ordinary words as well.
         settings: name in lower case -> the setting; names with ``*`` are kept apart, in ``globs``.
@@ -157,6 +158,7 @@ class Vocabulary:
     flash: frozenset[str]
     flash_aliases: frozenset[str]
     storage_keys: frozenset[str]
+    storage_formats: frozenset[str]
     quiet: frozenset[str]
     ordinary: frozenset[str]
     settings: Mapping[str, Setting]

@@ -102,7 +102,7 @@ class Conditions:
         self._around: dict[int, Around] = {}
         self._chains: dict[int, list[Asked]] = {}
         self._known: dict[tuple[int, str | None], tuple[str, ...] | None] = {}
-        self._answers: machine.Answers | None = None
+        self._answers: machine.Answers[Asked] | None = None
 
     # --- what a test asks --------------------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ class Conditions:
         return asked
 
     @property
-    def answers(self) -> machine.Answers:
+    def answers(self) -> machine.Answers[Asked]:
         """The names of the file that hold an answer of the machine: ``AMPERE = get_capability()[0] >= 8``."""
         if self._answers is None:
             self._answers = machine.Answers()

@@ -166,6 +166,10 @@ class Finder:
         looked_up = self._looked_up(node, ancestors)
         if looked_up is not None:
             return looked_up
+        literal = self.flows.literal(node, ancestors)
+        asked = self._asked_of_table(node, ancestors, str(literal.value)) if literal is not None else None
+        if asked is not None:
+            return asked
         role = self.roles.of(node, ancestors)
         setting = self.vocabulary.setting(role.key)
         if role.name == "value" and setting is not None:
@@ -286,7 +290,7 @@ class Finder:
         if role is None:
             return None
         own = self.roles.of(node, ancestors)
-        return replace(role, facts=role.facts | own.facts - {"alias"}, allowed=own.allowed)
+        return replace(role, facts=role.facts | own.facts - {"alias"}, allowed=own.allowed or role.allowed)
 
     def name(self, node: ast.Name, ancestors: Ancestors) -> Iterator[Found]:
         """An imported dtype; ``bfloat16`` from a star import or another module is not certain to be one."""
@@ -352,8 +356,62 @@ class Finder:
     def _enum(self, node: ast.Attribute, ancestors: Ancestors) -> Iterator[Found]:
         """``attention_backend=AttnBackend.fused``: a named kernel by an enum."""
         role = self.roles.of(node, ancestors)
-        if role.name == "value" and role.key:
+        if role.name == "value" and self._is_member(node, ancestors):
+            found = self.at(forms.TEXT, node.attr, node, ancestors, replace(role, facts=role.facts | {"member"}))
+            found.start = found.end - len(node.attr)
+            yield found
+        elif role.name == "value" and role.key:
             yield self.at(forms.CHOICE, node.attr, node, ancestors, role)
+
+    def _is_member(self, node: ast.Attribute, ancestors: Ancestors) -> bool:
+        """``Precision.BF16``, which is no call and no file format's name of a dtype."""
+        found = self.vocabulary.dtype_of(node.attr)
+        owner = last_name(node.value) or ""
+        is_format = any(name in owner.lower() for name in self.vocabulary.storage_formats)
+        return found is not None and found[0] == "bfloat16" and not is_format and not _is_called(node, ancestors)
+
+    @cached_property
+    def _tables(self) -> dict[str, frozenset[str]]:
+        """The file's own tables from names of dtypes to dtypes: the name of each with its keys."""
+        tables: dict[str, frozenset[str]] = {}
+        for node, ancestors in self.nodes:
+            if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Dict):
+                keys = [string(key) for key in node.value.keys[:_MOST_PARTS]]
+                target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+                if any(self._is_dtype(value, ancestors) for value in node.value.values[:_MOST_PARTS]):
+                    tables[last_name(target) or ""] = frozenset(key for key in keys if key)
+        return tables
+
+    def _is_dtype(self, node: ast.expr, ancestors: Ancestors) -> bool:
+        return (
+            isinstance(node, ast.Attribute)
+            and node.attr in self.vocabulary.torch_dtypes
+            and self.names.is_torch(node.value, ancestors)
+        )
+
+    def _asked_of_table(self, node: ast.expr, ancestors: Ancestors, word: str) -> Role | None:
+        """The role of ``TABLE["bf16"]`` and ``TABLE.get(given or "bf16")``, for the name that is asked for."""
+        while ancestors and isinstance(ancestors[-1], ast.BoolOp):
+            node, ancestors = ancestors[-1], ancestors[:-1]
+        call = ancestors[-1] if ancestors else None
+        if isinstance(call, ast.Subscript) and call.slice is node and isinstance(call.ctx, ast.Load):
+            table, above = call.value, ancestors[:-1]
+        elif isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "get":
+            table, above = call.func.value, ancestors[:-1]
+            if not call.args or call.args[0] is not node:
+                return None
+        else:
+            return None
+        keys = self._tables.get(last_name(table) or "") if isinstance(table, (ast.Name, ast.Attribute)) else None
+        role = self.roles.of(call, above) if keys is not None else None
+        if keys is None or role is None or role.name not in {"value", "autocast"}:
+            return None
+        spelled = self.vocabulary.dtype_of(word)
+        known = [
+            found for key in keys if (found := self.vocabulary.dtype_of(key)) and spelled and found[1] == spelled[1]
+        ]
+        allowed = tuple(sorted(value for value, _ in known))
+        return replace(role, name="value", facts=role.facts | {"table-key"}, allowed=allowed)
 
     def _gate(self, node: ast.Name | ast.Attribute, ancestors: Ancestors) -> Iterator[Found]:
         """``if use_remove_padding or ...: Attention.forward = some_flash_attn_forward``: the name in the test."""
@@ -387,6 +445,7 @@ class Finder:
         if self.vocabulary.dtype_of(text) or self.vocabulary.attention_of(text):
             if not self._is_getattr_name(node, ancestors):
                 role = self._looked_up(node, ancestors) if text.lower() not in self.vocabulary.ordinary else None
+                role = role or self._asked_of_table(node, ancestors, text)
                 found = self.at(forms.TEXT, text, node, ancestors, role)
                 self._qualify(found)
                 yield found

@@ -11,12 +11,12 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
 from precpatch.languages.python.tree import FUNCTIONS, Ancestors, Tree, last_name, string
 
-if TYPE_CHECKING:
-    from precpatch.languages.python.conditions import Asked
+Asked = TypeVar("Asked")
+"""What a test asks, see ``conditions``."""
 
 CAPABILITY = re.compile(r"(?i)capability|compute_cap|\bmajor\b|cuda_arch|sm_?version|device_arch")
 """What reads the compute capability, as it is written."""
@@ -75,7 +75,7 @@ def asks_for_cuda(name: str) -> bool:
     return _HAS_CUDA.fullmatch(name) is not None
 
 
-class Answers:
+class Answers(Generic[Asked]):
     """The names of one file under which an answer of the machine is kept.
 
     Attributes:
