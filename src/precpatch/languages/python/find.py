@@ -40,6 +40,9 @@ _SCALER = re.compile(r"(?i)grad_?scal|loss_?scaler|\bscaler|_scaler\b|scale_loss
 _LEADS_ON = (ast.IfExp, ast.BoolOp, ast.Call, ast.Attribute, ast.keyword)
 """What a name goes through on its way to where it is looked up."""
 
+_MOST_FALLBACKS = 30
+"""So many sets of names that may be None are looked for in one file."""
+
 _MOST_PARTS = 100
 _MAX_OVERRIDE = 1000
 """A string of more characters than this is no single override."""
@@ -75,6 +78,7 @@ class Finder:
         self.slots = Slots(self.tree)
         self.flows = Flows(self.tree)
         self._taken: dict[int, ast.Constant] = {}
+        self._untested: dict[frozenset[str], bool] = {}
         self.nodes = list(self.tree.walk(self._lines()))
         self.conditions = Conditions(self.tree, vocabulary, {})
         self.conditions.lists.update(self._named_lists())
@@ -101,12 +105,6 @@ class Finder:
     def knows_scaler(self) -> bool:
         """Whether the file speaks of a gradient scaler anywhere."""
         return _SCALER.search(self.source.text) is not None
-
-    @cached_property
-    def _goes_back(self) -> bool:
-        """Whether the file computes gradients."""
-        calls = (call for call in self.vocabulary.calls if "." not in call)
-        return any(f".{call}(" in self.source.text for call in calls)
 
     def find(self) -> Iterator[Found]:
         """Every place, those of one statement in the order of the tree."""
@@ -552,11 +550,16 @@ class Finder:
             )
             if module in self.vocabulary.padding and isinstance(node, ast.ImportFrom):
                 role.facts.add("padding")
-            elif "guarded" in role.facts:
-                optional = imports.falls_back_to_none(node, ancestors)
-                if imports.is_called_untested(self.tree, self.vocabulary, optional):
-                    role.facts = role.facts - {"guarded"} | {"fallback-called"}
+            elif "guarded" in role.facts and self._is_called_untested(imports.falls_back_to_none(node, ancestors)):
+                role.facts = role.facts - {"guarded"} | {"fallback-called"}
             yield self.at(forms.MODULE, module, node, ancestors, role)
+
+    def _is_called_untested(self, optional: set[str]) -> bool:
+        """Whether one of the names, which may be None, is called without a test; looked up once for each set."""
+        names = frozenset(optional)
+        if names not in self._untested and len(self._untested) < _MOST_FALLBACKS:
+            self._untested[names] = imports.is_called_untested(self.tree, self.vocabulary, optional)
+        return self._untested.get(names, False)
 
     # --- settings inside strings -------------------------------------------------------------------------------
 
@@ -612,8 +615,6 @@ class Finder:
         if self._promised:
             role.facts.add("promised")
         self._take_calls_around(found)
-        if role.name == "autocast" and not self.knows_scaler and self._goes_back:
-            role.facts.add("no-scaler")
         self._take_allowed(found, name, around.all_handled())
         if role.name == "value" and self._is_in_its_own_entry(found, name.value):
             role.name = "lookup"
