@@ -58,3 +58,13 @@ def test_a_check_and_its_default_are_one_group(tmp_path: Path) -> None:
     assert [each.rule for each in run(tmp_path).of("rewrite")] == ["dtype-setting", "allowed-values", "dtype-setting"]
     alone = run(tmp_path, ignore=("allowed-values",))
     assert [each.mention.path for each in alone.of("rewrite")] == ["other.py"]
+
+
+def test_groups_that_share_a_member_are_one(tmp_path: Path) -> None:
+    """A check before the default that it guards, and one after it."""
+    check = "    def check_{}(self):\n        assert self.dtype in {}\n\n"
+    text = check.format("a", ["bfloat16"]) + '    dtype: str = "bfloat16"\n\n' + check.format("b", ["bfloat16", "auto"])
+    (tmp_path / "config.py").write_text(f"class C:\n{text}")
+    found = run(tmp_path).of("rewrite")
+    assert len(found) == 3
+    assert len({each.group for each in found}) == 1

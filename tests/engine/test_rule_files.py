@@ -137,6 +137,14 @@ MISTAKES = {
         OWN.replace("action: rewrite", "action: report"),
         ":16: 'then.to' only goes with the actions rewrite and extend",
     ),
+    "another action where nothing is followed": (
+        OWN.replace("  to: dtype", "  otherwise: report"),
+        ":16: 'then.otherwise' only goes with 'follows: true'",
+    ),
+    "no alternative": (
+        OWN[: OWN.index("match:")] + "match: []\n" + OWN[OWN.index("then:") :],
+        ":9: field 'match' must hold a condition",
+    ),
     "a place in a notebook": (
         OWN.replace("role: value", "language: notebook"),
         ":12: match.language: what stands in a",
@@ -185,6 +193,7 @@ MISTAKES = {
     "a date that is none": (OWN.replace("key: tensor_kind", "key: 2001-02-31"), "must be text, not 2001-02-31"),
     "an answer that is none": (OWN.replace("uses_bf16: false", "uses_bf16: 'no'"), ":8: field 'when.uses_bf16' must"),
     "code": (OWN + "more: !!python/object/apply:os.system ['true']\n", ":18: not plain YAML: the tag"),
+    "code in a mapping": (OWN + "more: !!python/object:os.x {a: 1}\n", ":18: not plain YAML: the tag"),
     "a glob without end": (OWN.replace("key: tensor_kind", f"key: '{'*a' * 20}'"), "stars at most"),
     "nothing": ("", ":1: a rule file must be a mapping, not nothing"),
     "a field twice": (OWN + "name: again\n", "field 'name' stands twice, first on line 2"),

@@ -58,6 +58,17 @@ def test_a_line_with_nothing_to_suppress_is_told() -> None:
     assert told("m.py", text) == [("dtype-value", "rewrite"), ("suppression-unused", "report")]
 
 
+@pytest.mark.parametrize("line", ["y = 1  # bfloat16 ", 'print("in bfloat16")  ', '"""About bfloat16."""  '])
+def test_a_line_that_only_speaks_of_a_precision_has_nothing_to_suppress(line: str) -> None:
+    text = f"x = f(dtype='bf16')\n{line}# precpatch: ignore\n"
+    assert ("suppression-unused", "report") in told("m.py", text)
+
+
+def test_a_line_with_a_precision_that_is_fine_is_not_called_unused() -> None:
+    text = "import torch\nx = torch.bfloat16\ny = torch.float16  # precpatch: ignore\n"
+    assert ("suppression-unused", "report") not in told("m.py", text)
+
+
 def test_what_another_target_needs_is_not_called_unused() -> None:
     text = "import torch\nz = torch.bfloat16\nf = torch.compile(g)  # precpatch: ignore[torch-compile-call]\n"
     assert ("torch-compile-call", "suppressed") in told("m.py", text)

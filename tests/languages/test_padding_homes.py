@@ -52,8 +52,9 @@ def test_the_checkouts_own_fallback_is_taken(tmp_path: Path) -> None:
         "def unpad_input(x):\n    from flash_attn.bert_padding import unpad_input as f\n    return f(x)\n" + FALLBACK,
         "import torch_npu\nfrom torch_npu import x\n" + FALLBACK,
         "def unpad_input(x):\n    return x\n",
+        FALLBACK.replace("index_first_axis", "other"),
     ],
-    ids=["needs flash_attn itself", "needs an NPU", "has not all of them"],
+    ids=["needs flash_attn itself", "needs an NPU", "has not all of them", "has not what others import"],
 )
 def test_a_shim_is_added_where_nothing_serves_and_revert_takes_it_away(tmp_path: Path, not_one: str) -> None:
     package(tmp_path, verl__in__utils__in__attention=not_one, verl__in__workers__in__actor=WORKER)

@@ -58,7 +58,9 @@ def test_a_method_of_strings_only_compares(method: str) -> None:
     assert acted_on(f'name.{method}("flash_attention_2")\n') == []
 
 
-@pytest.mark.parametrize("method", ["append", "add", "insert", "extend", "remove", "discard", "update"])
+@pytest.mark.parametrize(
+    "method", ["append", "add", "insert", "extend", "remove", "discard", "index", "count", "update"]
+)
 def test_a_method_of_containers_collects(method: str) -> None:
     assert roles(f"known.{method}(torch.bfloat16)\n") == ["lookup"]
 
@@ -69,7 +71,7 @@ def test_a_field_of_a_class_has_the_key_of_its_attribute(call: str) -> None:
     assert acted_on(f'class C:\n    title: str = {call}(default="bfloat16")\n') == []
 
 
-@pytest.mark.parametrize("call", ["Field", "Factory", "attr.Factory"])
+@pytest.mark.parametrize("call", ["field", "Field", "attr.ib", "attr.attrib", "Factory", "attr.Factory"])
 def test_the_first_argument_of_a_field(call: str) -> None:
     argument = 'lambda: "bfloat16"' if "Factory" in call else '"bfloat16"'
     assert acted_on(f"class C:\n    dtype: str = {call}({argument})\n") == ['"bfloat16"']
@@ -82,6 +84,7 @@ LOOKUPS = ["torch.finfo", "torch.iinfo", "isinstance", "issubclass", "itemsize",
 def test_a_function_that_asks_for_a_fact(call: str) -> None:
     before = "x, " if call in {"isinstance", "issubclass", "hasattr"} else ""
     assert acted_on(f"import torch\ny = {call}({before}torch.bfloat16)\n") == []
+    assert roles(f"import torch\ny = {call}({before}torch.bfloat16)\n") == ["lookup"]
     assert acted_on("import torch\ny = cast(torch.bfloat16)\n") == ["torch.bfloat16"]
 
 
@@ -119,14 +122,59 @@ def test_a_function_that_asks_by_name(function: str) -> None:
     assert roles(f'{function}("flash_attention_2")\n') == ["comparison"]
 
 
-@pytest.mark.parametrize("call", ["parser.add_argument", "click.option", "typer.Option", "group.add_option"])
+OPTIONS = [
+    "parser.add_argument",
+    "click.option",
+    "click.argument",
+    "typer.Option",
+    "typer.Argument",
+    "group.add_option",
+]
+
+
+@pytest.mark.parametrize("call", OPTIONS)
 def test_the_default_of_an_option(call: str) -> None:
     assert acted_on(f'{call}("--dtype", default="bfloat16")\n') == ['"bfloat16"']
+
+
+@pytest.mark.parametrize("call", OPTIONS)
+def test_an_option_says_what_it_sets(call: str) -> None:
+    found = file_findings("m.py", f'{call}("--dtype", default="bfloat16", help="the dtype")\n'.encode(), P40)
+    assert [(each.mention.key, each.mention.callee) for each in found] == [("dtype", call)]
+
+
+@pytest.mark.parametrize("call", ["typer.Option", "typer.Argument"])
+def test_the_first_argument_of_an_option_is_its_default(call: str) -> None:
+    assert acted_on(f'def run(dtype: str = {call}("bfloat16")):\n    pass\n') == ['"bfloat16"']
+    assert acted_on(f'def run(title: str = {call}("bfloat16")):\n    pass\n') == []
 
 
 @pytest.mark.parametrize("method", ["get", "pop", "getattr", "setdefault", "getenv"])
 def test_the_name_that_is_asked_for_is_a_key(method: str) -> None:
     assert roles(f'cfg.{method}("flash_attention_2", None)\n') == ["key"]
+
+
+@pytest.mark.parametrize("function", ["getattr", "setattr"])
+def test_the_name_of_an_attribute_is_a_key(function: str) -> None:
+    assert roles(f'{function}(cfg, "flash_attention_2", None)\n') == ["key"]
+
+
+@pytest.mark.parametrize("generic", ["Literal", "typing.Literal", "Annotated", "Union"])
+def test_a_type_with_parameters_annotates(generic: str) -> None:
+    assert roles(f'{generic}["flash_attention_2"]\n') == ["annotation"]
+    assert roles('table["flash_attention_2"]\n') == ["key"]
+
+
+@pytest.mark.parametrize("function", ["torch.autocast", "torch.amp.autocast_mode", "torch.cuda.amp.custom_fwd"])
+def test_what_autocast_computes_in(function: str) -> None:
+    assert roles(f"import torch\nx = {function}(dtype=torch.bfloat16)\n") == ["autocast"]
+
+
+@pytest.mark.parametrize(("device", "acts"), [("cuda", True), ("cpu", True), ("npu", False)])
+@pytest.mark.parametrize("argument", ['"{}"', 'device_type="{}"'])
+def test_the_device_that_autocast_is_for(argument: str, device: str, acts: bool) -> None:
+    code = f"import torch\nx = torch.autocast({argument.format(device)}, dtype=torch.bfloat16)\n"
+    assert acted_on(code) == (["torch.bfloat16"] if acts else [])
 
 
 @pytest.mark.parametrize("check", ["torch.cuda.is_bf16_supported", "is_torch_bf16_gpu_available", "is_bf16_available"])

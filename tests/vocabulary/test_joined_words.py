@@ -133,6 +133,20 @@ def test_a_switch_of_ones_own_is_rewritten(tmp_path: Path) -> None:
     assert found == {"m.py": ["False"], "c.yaml": ["no"], "r.sh": ["False"], "c.json": ["false"]}
 
 
+HOLDS = {
+    "shell in a notebook": ("shell", "notebook", notebook("!python3 -m train a.use_flash_rope=True\n")),
+    "python in a notebook": ("python", "notebook", notebook("run(use_flash_rope=True)\n")),
+    "python in a script": ("python", "shell", "python3 - <<'EOF'\nrun(use_flash_rope=True)\nEOF\n"),
+}
+
+
+@pytest.mark.parametrize(("language", "holder", "text"), HOLDS.values(), ids=HOLDS)
+def test_a_file_is_read_for_what_stands_inside_it(tmp_path: Path, language: str, holder: str, text: str) -> None:
+    own = policy(tmp_path, f"{{language: {language}, kind: switch, key: use_flash_rope, value: 'true'}}")
+    assert own.needles[holder].stand_in(text.encode())
+    assert not own.needles["json"].stand_in(text.encode())
+
+
 def test_the_built_in_rules_bring_no_words() -> None:
     """What they ask for stands in the vocabulary: a key that is nowhere would do nothing, silently."""
     vocabulary = builtin_vocabulary()
@@ -150,7 +164,10 @@ def test_the_built_in_rules_bring_no_words() -> None:
     assert unknown == []
 
 
-DEVICES = ["npu", "tpu", "xpu", "hpu", "musa", "mlu", "ascend", "xla", "habana", "gaudi"]
+DEVICES = [
+    *("npu", "tpu", "xpu", "hpu", "musa", "mlu", "ascend", "xla", "habana", "gaudi"),
+    *("hccl", "hccs", "mindspeed", "cann", "cambricon"),
+]
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -172,6 +189,16 @@ def test_what_is_for_another_device_stays(device: str, path: str, text: str) -> 
     code = f"import torch\n{text.format(device)}" if path.endswith(".py") else text.format(device)
     found = file_findings(path.format(device), code.encode(), p40)
     assert [each.mention.text for each in found if each.action != "keep"] == []
+
+
+def test_a_word_of_a_path_that_is_nvidias_too_is_no_device() -> None:
+    """MPS is Apple's, and NVIDIA's Multi-Process Service; in code it is Apple's."""
+    p40 = Policy(load_rules(), resolve_target("p40"))
+    script, code = b"python3 -m train actor.dtype=bfloat16\n", b"import torch\nx = f(dtype=torch.bfloat16)\n"
+    assert [each.action for each in file_findings("examples/run_mps.sh", script, p40)] == ["rewrite"]
+    assert [each.action for each in file_findings("mps/m.py", code, p40)] == ["rewrite"]
+    asked = code.replace(b"x =", b"if is_mps_available():\n    x =")
+    assert [each.action for each in file_findings("m.py", asked, p40)] == ["keep"]
 
 
 def test_a_class_for_another_device_stays() -> None:

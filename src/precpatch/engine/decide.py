@@ -185,7 +185,7 @@ def _join(cases: list[_Case], members: list[_Case]) -> None:
     old = {member.group for member in members if member.group}
     group = f"{members[0].mention.path}:{min(member.mention.start for member in members)}"
     for case in cases:
-        if case.group in old and case.group is not None:
+        if case.group in old:
             case.group = group
     for member in members:
         member.group = group

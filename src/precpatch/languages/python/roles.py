@@ -308,7 +308,7 @@ class Climb:
             self.vocabulary.attention_of(string(self.node) or "") and _ASKS_BY_NAME.fullmatch(short)
         ):
             return self.end("comparison")
-        if short in {"getattr", "setattr", "hasattr"} and position == 1:
+        if short in {"getattr", "setattr"} and position == 1:
             return self.end("key")
         return self._argument(call, key)
 
