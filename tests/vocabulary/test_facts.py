@@ -1,0 +1,84 @@
+"""The facts that a rule may ask for: what the readers state of a place is what ``facts.yaml`` says that they do."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from precpatch.engine.rules import load_rules
+from precpatch.languages import language_of
+from precpatch.vocabulary import builtin_vocabulary
+from precpatch.vocabulary.facts import load_facts
+
+SUFFIX = {"python": ".py", "yaml": ".yaml", "shell": ".sh", "json": ".json", "notebook": ".ipynb"}
+
+
+def told(path: str, text: str) -> set[tuple[str, str]]:
+    """Every fact that is stated in a file, with the language of the place."""
+    language = language_of(path)
+    assert language is not None
+    mentions = language.read(language.open(path, text.encode()), builtin_vocabulary()).mentions
+    return {(fact, mention.language) for mention in mentions for fact in mention.facts}
+
+
+def declared(fact: str, language: str) -> bool:
+    return fact in load_facts() and language in load_facts()[fact].readers
+
+
+@pytest.mark.parametrize("rule", load_rules(), ids=lambda rule: rule.id)
+def test_the_examples_state_no_fact_that_is_not_declared(rule: object) -> None:
+    for example in rule.examples:  # type: ignore[attr-defined]
+        found = told(example.path or f"example{SUFFIX[example.language]}", example.before)
+        assert {each for each in found if not declared(*each)} == set()
+
+
+TRAINER = {"output_dir": "out", "learning_rate": 1}
+
+PLACES = {
+    ("accelerate", "json"): ("c.json", json.dumps({"distributed_type": "NO", "mixed_precision": "bf16"})),
+    ("alias", "python"): ("m.py", "import torch\nBF16 = torch.bfloat16\n"),
+    ("aliased-elsewhere", "yaml"): ("c.yaml", "dtype: &d bfloat16\nname: *d\n"),
+    ("argument", "shell"): ("r.sh", "run bfloat16\n"),
+    ("argv", "python"): ("m.py", 'run(["--dtype", "bfloat16"])\n'),
+    ("argv", "yaml"): ("c.yaml", "args: [--dtype, bfloat16]\n"),
+    ("asks-bf16", "shell"): ("r.sh", 'if [ "$X" = bf16 ]; then\n  run a.dtype=bfloat16\nfi\n'),
+    ("asks-flash-attention", "shell"): (
+        "r.sh",
+        'if [ "$X" = flash_attention_2 ]; then\n  run a.attn_implementation=flash_attention_2\nfi\n',
+    ),
+    ("collected", "python"): ("m.py", "import torch\nknown.append(torch.bfloat16)\n"),
+    ("default", "shell"): ("r.sh", "X=${DTYPE:-bfloat16}\n"),
+    ("embedded", "yaml"): ("c.yaml", "run: |\n  python3 train.py a.dtype=bfloat16\n"),
+    ("escaped", "json"): ("c.json", json.dumps(TRAINER | {"dtype": "bfloat16"}).replace("bfloat", "bflo\\u0061t")),
+    ("escaped", "yaml"): ("c.yaml", 'dtype: "bflo\\x61t16"\n'),
+    ("heredoc", "python"): ("r.sh", "python3 - <<'EOF'\nx = f(dtype=\"bfloat16\")\nEOF\n"),
+    ("heredoc", "shell"): ("r.sh", "cat <<'EOF' > run.sh\nrun a.dtype=bfloat16\nEOF\n"),
+    ("hf-config", "json"): ("c.json", '{"model_type": "x", "torch_dtype": "bfloat16"}'),
+    ("in-f-string", "python"): ("m.py", 'import torch\nx = f"{torch.bfloat16}"\n'),
+    ("in-list", "shell"): ("r.sh", "DTYPES=(bfloat16 float16)\n"),
+    ("option", "yaml"): ("c.yaml", "args:\n  - --dtype=bfloat16\n"),
+    ("other-device", "json"): ("npu/c.json", '{"model_type": "x", "torch_dtype": "bfloat16"}'),
+    ("other-device", "shell"): ("run_npu.sh", "run a.dtype=bfloat16\n"),
+    ("other-device", "yaml"): ("npu.yaml", "dtype: bfloat16\n"),
+    ("override", "yaml"): ("c.yaml", "overrides:\n  - a.dtype=bfloat16\n"),
+    ("primary-config", "json"): ("c.json", '{"actor_rollout_ref": {"dtype": "bfloat16"}}'),
+    ("primary-config", "yaml"): ("c.yaml", "actor_rollout_ref:\n  dtype: bfloat16\n"),
+    ("taken-float16", "python"): ("m.py", "from torch import bfloat16\nfloat16 = 1\nx = f(dtype=bfloat16)\n"),
+    ("taken-float32", "python"): ("m.py", "from torch import bfloat16\nfloat32 = 1\nx = f(dtype=bfloat16)\n"),
+    ("trainer", "json"): ("c.json", json.dumps(TRAINER | {"bf16": True})),
+    ("variable", "yaml"): ("c.yaml", "env:\n  VLLM_DTYPE: bfloat16\n"),
+}
+
+
+@pytest.mark.parametrize(("fact", "language"), PLACES, ids=lambda word: word)
+def test_a_fact_is_stated_and_declared(fact: str, language: str) -> None:
+    assert (fact, language) in told(*PLACES[fact, language])
+    assert declared(fact, language)
+
+
+def test_every_declared_fact_is_stated_somewhere() -> None:
+    examples = (example for rule in load_rules() for example in rule.examples)
+    found = {each for one in examples for each in told(one.path or f"example{SUFFIX[one.language]}", one.before)}
+    promised = {(fact.name, reader) for fact in load_facts().values() for reader in fact.readers}
+    assert promised - found - PLACES.keys() == set()
