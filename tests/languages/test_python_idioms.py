@@ -69,6 +69,7 @@ def test_a_method_of_containers_collects(method: str) -> None:
 def test_a_field_of_a_class_has_the_key_of_its_attribute(call: str) -> None:
     assert acted_on(f'class C:\n    dtype: str = {call}(default="bfloat16")\n') == ['"bfloat16"']
     assert acted_on(f'class C:\n    title: str = {call}(default="bfloat16")\n') == []
+    assert acted_on(f'class C:\n    dtype: str = {call}(default_factory=lambda: "bfloat16")\n') == ['"bfloat16"']
 
 
 @pytest.mark.parametrize("call", ["field", "Field", "attr.ib", "attr.attrib", "Factory", "attr.Factory"])
