@@ -63,3 +63,24 @@ def test_a_setting_falls_to_its_rule(rule: str, setting: str) -> None:
 def test_a_setting_that_an_old_card_can_take_stays(setting: str) -> None:
     found = file_findings("run.sh", f"python3 -m train trainer.{setting}\n".encode(), P40)
     assert [each for each in found if each.action != "keep"] == []
+
+
+@pytest.mark.parametrize("installer", ["pip", "uv", "conda", "mamba", "micromamba", "poetry"])
+def test_a_program_that_installs_a_package_is_told(installer: str) -> None:
+    found = file_findings("run.sh", f"{installer} install flash-attn\n".encode(), P40)
+    assert [each.rule for each in found] == ["flash-attn-install"]
+    assert file_findings("run.sh", b"echo install flash-attn\n", P40) == []
+
+
+@pytest.mark.parametrize("operator", ["_grouped_mm", "grouped_mm", "_scaled_grouped_mm"])
+def test_an_operator_that_takes_nothing_else_needs_a_person(operator: str) -> None:
+    code = "import torch\ny = torch.{}(x.to(torch.bfloat16), w)\n"
+    assert [each.rule for each in file_findings("m.py", code.format(operator).encode(), P40)] == ["dtype-bf16-operand"]
+    assert [each.rule for each in file_findings("m.py", code.format("mm").encode(), P40)] == ["dtype-value"]
+
+
+@pytest.mark.parametrize("alias", ["fa2", "fa3", "fa4", "flash", "flash_attn", "flash-attn", "flash_attention"])
+def test_a_branch_that_asks_for_flash_attention_by_another_name_stays(alias: str) -> None:
+    code = 'if backend == "{}":\n    run(attn_implementation="flash_attention_2")\n'
+    assert {each.action for each in file_findings("m.py", code.format(alias).encode(), P40)} == {"keep"}
+    assert "keep" not in {each.action for each in file_findings("m.py", code.format("other").encode(), P40)}
