@@ -115,6 +115,12 @@ MISTAKES = {
         OWN.replace("to: dtype", "to: flaot32"),
         ":16: then.to: unknown value 'flaot32'; did you mean 'float32'?",
     ),
+    "no attention implementation to write": (
+        OWN.replace("kind: dtype\n  value: bfloat16", "kind: attention\n  value: sdpa").replace(
+            "to: dtype", "to: quick"
+        ),
+        ":16: then.to: unknown value 'quick'",
+    ),
     "a brace to write": (OWN.replace("to: dtype", "to: '{'"), ":16: then.to: '{' is no single word"),
     "unknown action": (OWN.replace("action: rewrite", "action: delete"), ":15: then.action: unknown word 'delete'"),
     "no value by a slip for a switch": (

@@ -84,3 +84,25 @@ def test_a_branch_that_asks_for_flash_attention_by_another_name_stays(alias: str
     code = 'if backend == "{}":\n    run(attn_implementation="flash_attention_2")\n'
     assert {each.action for each in file_findings("m.py", code.format(alias).encode(), P40)} == {"keep"}
     assert "keep" not in {each.action for each in file_findings("m.py", code.format("other").encode(), P40)}
+
+
+@pytest.mark.parametrize("name", ["float32", "fp32", "float64", "fp64", "sdpa", "eager", "flex_attention"])
+def test_a_name_that_needs_nothing_is_not_listed_in_code(name: str) -> None:
+    found = file_findings("m.py", f'x = f(dtype="bf16")\ny = f(dtype="{name}")\n'.encode(), P40)
+    assert [each.mention.text for each in found] == ['"bf16"']
+
+
+@pytest.mark.parametrize(("on", "off"), [("true", "false"), ("yes", "no"), ("on", "off")])
+def test_a_switch_is_turned_in_its_own_words_and_case(on: str, off: str) -> None:
+    for old, new in ((on, off), (on.title(), off.title()), (on.upper(), off.upper())):
+        found = file_findings("c.yaml", f"bf16: {old}\n".encode(), P40)
+        assert [each.after for each in found if each.action == "rewrite"] == [new]
+        assert {each.action for each in file_findings("c.yaml", f"bf16: {new}\n".encode(), P40)} <= {"keep"}
+
+
+def test_a_switch_whose_value_is_known_at_run_time_only() -> None:
+    """Whoever hands TransformerEngine's switch on has to look; others are decided where they get their value."""
+    found = file_findings("m.py", b"run(use_transformer_engine=te, use_liger=liger)\n", P40)
+    assert [(each.rule, each.mention.value, each.mention.text) for each in found] == [
+        ("transformer-engine", "variable", "te")
+    ]

@@ -82,3 +82,29 @@ def test_every_declared_fact_is_stated_somewhere() -> None:
     found = {each for one in examples for each in told(one.path or f"example{SUFFIX[one.language]}", one.before)}
     promised = {(fact.name, reader) for fact in load_facts().values() for reader in fact.readers}
     assert promised - found - PLACES.keys() == set()
+
+
+FORMS = {
+    "primary-config": [
+        ("c.yaml", "data: {x: 1}\ntrainer: {dtype: bfloat16}\n", "data: "),
+        ("c.yaml", "data: {x: 1}\ntrainer: {dtype: bfloat16}\n", "trainer: "),
+    ],
+    "accelerate": [
+        ("c.yaml", "compute_environment: X\ndistributed_type: NO\nmixed_precision: bf16\n", "compute_environment: "),
+        ("c.yaml", "compute_environment: X\ndistributed_type: NO\nmixed_precision: bf16\n", "distributed_type: "),
+    ],
+    "megatron": [
+        ("megatron/c.yaml", "dtype: bfloat16\n", "megatron"),
+        ("c.yaml", "strategy: megatron\ndtype: bfloat16\n", "megatron"),
+        ("c.yaml", "_target_: a.McoreConfig\ndtype: bfloat16\n", "Mcore"),
+        ("c.yaml", "_target_: a.MegatronConfig\ndtype: bfloat16\n", "Megatron"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("fact", "path", "text", "sign"), [(fact, *row) for fact, rows in FORMS.items() for row in rows]
+)
+def test_what_makes_a_file_a_config_of_its_kind(fact: str, path: str, text: str, sign: str) -> None:
+    assert (fact, "yaml") in told(path, text)
+    assert (fact, "yaml") not in told(path.replace(sign, "x"), text.replace(sign, f"x{sign[-2:]}"))

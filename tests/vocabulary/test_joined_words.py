@@ -66,6 +66,12 @@ def test_a_switch_that_only_the_rule_knows(tmp_path: Path, path: str, text: str)
     assert told(own, path, text.replace("True", "False").replace("true", "false")) == []
 
 
+def test_a_switch_is_a_boolean_and_no_text(tmp_path: Path) -> None:
+    own = policy(tmp_path, "{kind: switch, key: use_flash_rope, value: 'true'}")
+    assert told(own, "m.py", "run(use_flash_rope=True)\n") == ["True"]
+    assert told(own, "m.py", 'run(use_flash_rope="true")\n') == []
+
+
 NAMED = {
     "python": ("m.py", 'run(rope_backend="quick")\n'),
     "python dataclass": ("m.py", 'class Config:\n    rope_backend: str = "quick"\n'),
