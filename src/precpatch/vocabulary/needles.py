@@ -313,8 +313,8 @@ def _taken(name: str) -> Needle:
     """A setting that takes a variable of a script: ``dtype=$DTYPE``, ``--dtype "${1}"``."""
     key = normal(_longest(_last(name)))
     section = normal(name.rpartition(".")[0].encode())
-    before = rb"(?<=" + re.escape(section) + rb"[._])" if section else b""
-    return Needle((key,), re.compile(before + re.escape(key) + rb"(?:=|\s+)[\"']?\$"))
+    before = re.escape(section) + rb"[._]" if section else b""  # plain bytes first: the search for them is the fast one
+    return Needle((section or key,), re.compile(before + re.escape(key) + rb"(?:=|\s+)[\"']?\$"))
 
 
 def _imported(call: str) -> Needle:

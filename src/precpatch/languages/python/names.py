@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from precpatch.languages.python.tree import FUNCTIONS, Ancestors, Tree
+from precpatch.languages.python.tree import FUNCTIONS, Ancestors, Tree, children_of
 from precpatch.vocabulary import Vocabulary
 from precpatch.vocabulary.needles import Needles
 
@@ -130,5 +130,5 @@ def _bindings_of(scope: ast.AST) -> frozenset[str]:
             continue
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             imported.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
-        stack.extend(ast.iter_child_nodes(node))
+        stack.extend(children_of(node))
     return frozenset(names - imported)

@@ -90,12 +90,17 @@ class Tree:
         return SourceFile(self.source.path, self.source.text.encode("utf-8", "surrogatepass"))
 
     @cached_property
+    def _normal(self) -> bytes:
+        """The text as needles are looked for in it."""
+        return normal(self._utf8.data)
+
+    @cached_property
     def _utf8_lines(self) -> list[int]:
         return [self._utf8.offset(start) for start in self.source.line_starts]
 
     def lines_with(self, needles: Needles, more: Sequence[bytes] = ()) -> list[int]:
         """The lines (from 1, sorted) on which a needle, or one of ``more``, begins or ends."""
-        found = {bisect_right(self._utf8_lines, at) for at in needles.places(normal(self._utf8.data))}
+        found = {bisect_right(self._utf8_lines, at) for at in needles.places(self._normal)}
         for literal in more:
             found.update(bisect_right(self._utf8_lines, at) for at in Needles((literal,)).places(self._utf8.data))
         return sorted(found)
@@ -108,7 +113,7 @@ class Tree:
             inside = (*above, node)
             if whole or not _holds_statements(node):
                 yield node, above
-                stack += [(child, inside, whole) for child in reversed(list(ast.iter_child_nodes(node)))]
+                stack += [(child, inside, whole) for child in reversed(children_of(node))]
                 continue
             blocks = [each for name in BLOCKS for each in getattr(node, name, ())]
             first = blocks[0] if blocks else None
@@ -116,9 +121,21 @@ class Tree:
             if _touches(*_head(node, first), lines):
                 yield node, above
                 held = {id(each) for each in blocks}
-                nexts += [(child, inside, True) for child in ast.iter_child_nodes(node) if id(child) not in held]
+                nexts += [(child, inside, True) for child in children_of(node) if id(child) not in held]
             nexts += [(each, inside, False) for each in blocks if _touches(*_span(each), lines)]
             stack += reversed(nexts)
+
+
+def children_of(node: ast.AST) -> list[ast.AST]:
+    """The nodes right below a node, in order, but for its context, which says nothing of a place."""
+    children: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None) if name != "ctx" else None
+        if isinstance(value, ast.AST):
+            children.append(value)
+        elif isinstance(value, list):
+            children += [each for each in value if isinstance(each, ast.AST)]
+    return children
 
 
 def _holds_statements(node: ast.AST) -> bool:
