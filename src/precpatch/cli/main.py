@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -102,9 +103,14 @@ def main(
         stream.write(context.get_help().encode() + b"\n")
 
 
+_OBJECTS_BETWEEN_COLLECTIONS = 200_000
+"""A tree of Python is tens of thousands of objects, all of them in use: to look for garbage more often finds none."""
+
+
 def run() -> int:
     """Run the command line and return the exit code; errors end in one line on standard error."""
     stream.open_missing()
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     for output in (sys.stdout, sys.stderr):
         if hasattr(output, "reconfigure"):
             output.reconfigure(errors="backslashreplace")
