@@ -37,17 +37,18 @@ SETTINGS = {
     "rms_norm_implementation=liger_kernel rms_norm_implementation=triton "
     "rotary_pos_emb_implementation=liger_kernel rotary_pos_emb_implementation=triton "
     "swiglu_mlp_implementation=liger_kernel swiglu_mlp_implementation=triton",
-    "packing-choice": "remove_microbatch_padding=true padding_free=true packing=true packing_samples=true "
-    "sample_packing=true neat_packing=true enable_seq_packing=true use_sample_packing=true use_sequence_packing=true "
-    "sequence_packing=true sequence_packing.enabled=true",
-    "remove-padding-choice": "use_remove_padding=true",
+    "packing": "use_remove_padding=true remove_microbatch_padding=true padding_free=true packing=true "
+    "packing_samples=true sample_packing=true neat_packing=true enable_seq_packing=true use_sample_packing=true "
+    "use_sequence_packing=true sequence_packing=true sequence_packing.enabled=true",
     "rollout-engine": "rollout.name=sglang rollout.name=trtllm rollout.name=vllm",
     "tf32-switch": "tf32=true",
     "torch-compile-switch": "use_torch_compile=true enable_compile=true enable_torch_compile=true torch_compile=true",
     "transformer-engine": "use_transformer_engine=true",
     "transformer-engine-attention": "attn=te",
     "transformer-engine-linear": "linear=te",
-    "ulysses": "ulysses_sequence_parallel_size=4 ulysses_parallel_size=4 ulysses_size=4",
+    "ulysses": "ulysses_sequence_parallel_size=4 ulysses_parallel_size=4 ulysses_size=4 "
+    "sequence_parallel_size=4 context_parallel_size=4 ring_attn_size=4 sequence_parallel_degree=4 "
+    "parallelism_config_sp_size=4 parallelism_config_cp_size=4",
 }
 
 

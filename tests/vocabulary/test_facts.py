@@ -7,6 +7,7 @@ import json
 import pytest
 
 from precpatch.engine.rules import load_rules
+from precpatch.engine.setups import with_neighbours
 from precpatch.languages import language_of
 from precpatch.vocabulary import builtin_vocabulary
 from precpatch.vocabulary.facts import load_facts
@@ -19,6 +20,7 @@ def told(path: str, text: str) -> set[tuple[str, str]]:
     language = language_of(path)
     assert language is not None
     mentions = language.read(language.open(path, text.encode()), builtin_vocabulary()).mentions
+    mentions = with_neighbours(builtin_vocabulary(), mentions)
     return {(fact, mention.language) for mention in mentions for fact in mention.facts}
 
 
@@ -33,6 +35,37 @@ def test_the_examples_state_no_fact_that_is_not_declared(rule: object) -> None:
         assert {each for each in found if not declared(*each)} == set()
 
 
+TOGETHER = {
+    "flash-attention": {"attn_implementation": "flash_attention_2", "use_remove_padding": True},
+    "megatron": {"actor": {"strategy": "megatron", "use_remove_padding": True}},
+    "packed": {"attn_implementation": "flash_attention_2", "use_remove_padding": True},
+    "sequence-parallel": {"ulysses_sequence_parallel_size": 4, "use_remove_padding": True},
+}
+"""What is set together, in one document; the other languages write the same."""
+
+
+def overrides(config: dict[str, object], above: str = "") -> list[str]:
+    """A config as the overrides of a command line."""
+    return [
+        override
+        for key, value in config.items()
+        for override in (overrides(value, f"{above}{key}.") if isinstance(value, dict) else [f"{above}{key}={value}"])
+    ]
+
+
+def written_together(fact: str) -> dict[tuple[str, str], tuple[str, str]]:
+    """Where each language says what is set together."""
+    config = TOGETHER[fact]
+    words = overrides({"actor_rollout_ref": config})
+    return {
+        (fact, "python"): ("m.py", f"run({words})\n"),
+        (fact, "yaml"): ("c.yaml", json.dumps({"actor_rollout_ref": config})),
+        (fact, "shell"): ("r.sh", f"run {' '.join(words)}\n"),
+        (fact, "json"): ("c.json", json.dumps({"actor_rollout_ref": config})),
+    }
+
+
+PACKED = "a.use_remove_padding=True"
 TRAINER = {"output_dir": "out", "learning_rate": 1}
 
 PLACES = {
@@ -58,6 +91,8 @@ PLACES = {
     ("hf-config", "json"): ("c.json", '{"model_type": "x", "torch_dtype": "bfloat16"}'),
     ("in-f-string", "python"): ("m.py", 'import torch\nx = f"{torch.bfloat16}"\n'),
     ("in-list", "shell"): ("r.sh", "DTYPES=(bfloat16 float16)\n"),
+    ("maybe-sequence-parallel", "python"): ("m.py", f'run([f"a.ulysses_sequence_parallel_size={{sp}}", "{PACKED}"])\n'),
+    ("maybe-sequence-parallel", "shell"): ("r.sh", f"run a.ulysses_sequence_parallel_size=$1 {PACKED}\n"),
     ("option", "yaml"): ("c.yaml", "args:\n  - --dtype=bfloat16\n"),
     ("other-device", "json"): ("npu/c.json", '{"model_type": "x", "torch_dtype": "bfloat16"}'),
     ("other-device", "shell"): ("run_npu.sh", "run a.dtype=bfloat16\n"),
@@ -70,7 +105,7 @@ PLACES = {
     ("taken-float32", "python"): ("m.py", "from torch import bfloat16\nfloat32 = 1\nx = f(dtype=bfloat16)\n"),
     ("trainer", "json"): ("c.json", json.dumps(TRAINER | {"bf16": True})),
     ("variable", "yaml"): ("c.yaml", "env:\n  VLLM_DTYPE: bfloat16\n"),
-}
+} | {place: source for fact in TOGETHER for place, source in written_together(fact).items()}
 
 
 @pytest.mark.parametrize(("fact", "language"), PLACES, ids=lambda word: word)

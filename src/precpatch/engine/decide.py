@@ -1,8 +1,8 @@
 """Deciding: every mention of a file ends in exactly one verdict, and every rewrite in checked edits.
 
 In three steps: the first rule that claims a mention gives its verdict; mentions that follow others (a check and the
-default it guards, an import and its uses) are settled with them; then the edits are made, and what cannot be written
-in one piece becomes a report.
+default it guards, an import and its uses, packing and the attention beside it) are settled with them; then the edits
+are made, and what cannot be written in one piece becomes a report.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from precpatch.engine.finding import KEEP, REPORT, REWRITE, SUPPRESSED, UNSAFE, Finding
 from precpatch.engine.policy import Policy
 from precpatch.engine.rules import Match, Rule
+from precpatch.engine.setups import ATTENTION, PACKING, SEQUENCE_PARALLEL, Setups, with_neighbours
 from precpatch.engine.suppressions import Suppressions
 from precpatch.languages.base import Reading
 from precpatch.languages.mention import ROLES, Mention, place
@@ -50,11 +51,15 @@ def decide(policy: Policy, reading: Reading) -> list[Finding]:
     """
     source = reading.source
     suppressions = Suppressions(source)
-    cases = [_shared_verdict(policy, suppressions, mention) for mention in reading.mentions]
+    mentions = with_neighbours(policy.vocabulary, reading.mentions)
+    cases = [_shared_verdict(policy, suppressions, mention) for mention in mentions]
+    _hold_back_attention(policy, cases)
     _settle_followers(cases)
+    _settle_sizes(policy, cases)
     _hold_back_refused(policy, cases)
     _settle_imports(cases)
     _make_edits(policy, reading, cases)
+    _hold_back_attention(policy, cases)
     told = [case for case in cases if case.rule is not None or case.mention.kind in {"dtype", "attention"}]
     findings = [_finding(source, each) for case in told for each in (case, *_alongside(policy, suppressions, case))]
     return [*findings, *suppressions.findings(reading.mentions, policy.rules, policy.active, policy.known)]
@@ -178,6 +183,60 @@ def _hold_back_refused(policy: Policy, cases: list[_Case]) -> None:
             if start in at and at[start].verdict == REWRITE and at[start].mention.value == mention.value:
                 reason = f"the check on line {mention.line} stays and would refuse it"
                 at[start].lower(REPORT, f"{at[start].message}; not rewritten: {reason}")
+
+
+def _hold_back_attention(policy: Policy, cases: list[_Case]) -> None:
+    """Attention stays FlashAttention where it would be silently wrong beside packing, or a size, that stays.
+
+    What stays is reported, suppressed, or of a rule that is left out. Packing that is turned off with it makes a
+    framework that asks for packing refuse the size, which is not silent.
+    """
+    told = {REPORT, SUPPRESSED, UNSAFE}
+    stays = Setups(policy.vocabulary, (case.mention for case in cases if case.verdict in told or case.rule is None))
+    sizes = Setups(policy.vocabulary, (case.mention for case in cases if case.verdict != REWRITE))
+    lowered: list[_Case] = []
+    for case in cases:
+        if case.verdict != REWRITE or stays.concept(case.mention) != ATTENTION:
+            continue
+        mention = case.mention
+        other = next(stays.beside(mention, PACKING), None)
+        if other is None and "sequence-parallel" in mention.facts and "packed" not in mention.facts:
+            other = next(sizes.beside(mention, SEQUENCE_PARALLEL), None)
+        if other is not None:
+            case.lower(REPORT, f"{case.message}; not rewritten: {_stays_beside(policy, other)}")
+            lowered.append(case)
+    groups = {case.group for case in lowered} - {None}
+    for case in cases:
+        if case.group in groups and case.verdict == REWRITE:
+            case.lower(REPORT, f"{case.message}; its group cannot be rewritten as a whole")
+
+
+def _stays_beside(policy: Policy, other: Mention) -> str:
+    """Why attention cannot change while ``other`` stays."""
+    value = "a value of run time" if other.value == "variable" else other.value
+    gets_wrong = f"which {policy.target.attention} gets wrong without an error"
+    return f"{other.key} on line {other.line} stays {value}, {gets_wrong}"
+
+
+def _settle_sizes(policy: Policy, cases: list[_Case]) -> None:
+    """A size of sequence parallelism becomes 1 together with the packing and the attention beside it, or not at all."""
+    setups = Setups(policy.vocabulary, (case.mention for case in cases if case.rule is not None))
+    at = {(case.mention.start, case.mention.kind): case for case in cases}
+    joined: set[int] = set()
+    for case in cases:
+        if case.verdict != REWRITE or setups.concept(case.mention) != SEQUENCE_PARALLEL or case.mention.setup in joined:
+            continue
+        joined.add(case.mention.setup)
+        beside = (SEQUENCE_PARALLEL, PACKING, ATTENTION)
+        found = [at[each.start, each.kind] for concept in beside for each in setups.beside(case.mention, concept)]
+        stays = next((each for each in found if each.verdict in {REPORT, SUPPRESSED, UNSAFE}), None)
+        if stays is None:
+            _join(cases, found)
+            continue
+        for each in found:
+            if each.verdict == REWRITE:
+                why = f"not rewritten: {stays.mention.key} on line {stays.mention.line} stays, and they go together"
+                each.lower(REPORT, f"{each.message}; {why}")
 
 
 def _join(cases: list[_Case], members: list[_Case]) -> None:

@@ -16,6 +16,9 @@ from precpatch.languages.mention import Mention, place
 from precpatch.languages.source import SourceFile
 from precpatch.patch.edits import Edit
 
+_SETUP_BITS = 72
+"""Numbers of setups in the inner text are below the bit of this number."""
+
 Unescape = Callable[[str], str]
 """From the text of the outer file to what it says."""
 
@@ -133,9 +136,14 @@ class Embedded:
             **place(self.outer, *span),
             facts=mention.facts | self.facts,
             scope=".".join(filter(None, (self.scope, mention.scope))),
+            setup=self._setup(mention),
             follows=tuple(self.outer.offset(each[0]) for each in follows if each is not None),
             also=tuple(each for each in also if each is not None),
         )
+
+    def _setup(self, mention: Mention) -> int:
+        """The number of what a mention is set in, which no other text of the file has."""
+        return (self.runs[0].raw + 1 << _SETUP_BITS) + mention.setup if mention.setup and self.runs else 0
 
     def _all(self, edits: Iterable[Edit]) -> tuple[Edit, ...]:
         carried = [self._edit(edit) for edit in edits]

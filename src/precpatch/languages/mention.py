@@ -58,6 +58,8 @@ class Mention:
         follows: ``start`` offsets of the mentions in the same file that this one changes together with.
         used_by: the settings that take the value of the variable which it is assigned to, by their paths.
         also: what the same place is for the other settings that take it.
+        setup: mentions of one file with the same number are set together, in one command, document or statement; with 0
+            it may go with any.
     """
 
     path: str
@@ -82,6 +84,7 @@ class Mention:
     follows: tuple[int, ...] = ()
     used_by: tuple[str, ...] = ()
     also: tuple[Mention, ...] = ()
+    setup: int = 0
 
 
 def place(source: SourceFile, start: int, end: int) -> dict[str, Any]:

@@ -82,6 +82,7 @@ class Site:
         allowed: canonical values that a declared set accepts, if there is one.
         used_by: the settings that take the value of the variable which it is assigned to, by their paths.
         also: the same place as the value of the other settings that take it.
+        setup: what it is set in together with others: a command, a document, a statement; 0 where that is not known.
     """
 
     start: int
@@ -98,6 +99,7 @@ class Site:
     allowed: tuple[str, ...] | None = None
     used_by: tuple[str, ...] = ()
     also: tuple[Site, ...] = ()
+    setup: int = 0
 
     @property
     def above(self) -> str | None:

@@ -65,6 +65,7 @@ class Teller:
             facts=site.facts,
             allowed=site.allowed,
             used_by=site.used_by,
+            setup=site.setup,
             **place(self.source, site.start, site.end),
         )
 

@@ -94,6 +94,7 @@ class Sites:
             key=self._key(slot),
             key_path=join(box.path, slot.key),
             facts=self.facts | facts | escaped,
+            setup=1,
         )
 
     def _key(self, slot: Slot) -> str:

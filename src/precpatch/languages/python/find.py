@@ -26,6 +26,7 @@ from precpatch.languages.source import SourceFile
 from precpatch.languages.tell import Name
 from precpatch.vocabulary import Vocabulary
 from precpatch.vocabulary.needles import needles_of_words
+from precpatch.vocabulary.words import NUMBER
 
 _OVERRIDE = re.compile(r"(?:--)?[+~]{0,2}(?P<key>[A-Za-z_][\w./@-]*)=(?P<quote>['\"]?)(?P<value>[\w./?-]+)(?P=quote)")
 _IN_COMMAND = re.compile(
@@ -46,6 +47,16 @@ _MOST_FALLBACKS = 30
 _MOST_PARTS = 100
 _MAX_OVERRIDE = 1000
 """A string of more characters than this is no single override."""
+
+_MOST_AROUND = 100
+"""So many nodes around a value are looked at for what it is set in."""
+
+
+_HOLDS_SEVERAL = (ast.Call, ast.Dict, ast.List, ast.Tuple, ast.Set)
+_ADDS = frozenset(
+    {"add_argument", "append", "extend", "insert", "add", "setdefault", "update", "setattr", "set_struct"}
+)
+"""Functions and methods that add one value to what is made elsewhere."""
 
 
 @dataclass
@@ -213,6 +224,9 @@ class Finder:
             start, end = match.span("value")
             found = self._at_part(node, ancestors, parts, match["value"], (start + at, end + at))
             found.form = _form_of(match["value"])
+            part = fold.part_with(parts, start + at, end + at)
+            if part is not None and part.node is None:
+                found.form, found.word = forms.UNRESOLVED, ""
             self._override_role(found, match["key"])
             yield found
         elif self.vocabulary.is_looked_for(text.removeprefix("torch.")) and not self._is_getattr_name(node, ancestors):
@@ -264,7 +278,23 @@ class Finder:
             callee=role.callee,
             facts=frozenset(role.facts),
             allowed=role.allowed,
+            setup=self._setup(found.ancestors),
         )
+
+    def _setup(self, ancestors: Ancestors) -> int:
+        """The class or the statement whose values are set together; what is added or assigned alone may go with any."""
+        near = ancestors[-_MOST_AROUND:]
+        at = next((at for at in range(len(near) - 1, -1, -1) if isinstance(near[at], ast.stmt)), None)
+        if at is None:
+            return 0
+        statement, within = near[at], near[at + 1 :]
+        if at and isinstance(near[at - 1], ast.ClassDef):
+            return self.tree.start(near[at - 1]) + 1
+        calls = [node for node in within if isinstance(node, ast.Call)]
+        alone = isinstance(statement, ast.AugAssign) or not any(isinstance(node, _HOLDS_SEVERAL) for node in within)
+        if alone or (calls and _adds(calls[0])):
+            return 0
+        return self.tree.start(statement) + 1
 
     def _slot(self, found: Found) -> forms.Slot | None:
         """The key with its place, where that matters: for a switch, and for a key that needs the one above it."""
@@ -537,7 +567,9 @@ class Finder:
     def keyword(self, node: ast.keyword, ancestors: Ancestors) -> Iterator[Found]:
         """``use_transformer_engine=use_te``: the switch is there, its value is known at run time."""
         setting = self.vocabulary.setting(node.arg)
-        if setting is not None and setting.unresolved and not isinstance(node.value, ast.Constant):
+        if setting is None or not setting.unresolved or isinstance(node.value, ast.Constant):
+            return
+        if NUMBER not in setting.takes or last_name(node.value) != node.arg:  # a size that is only passed on
             yield self.at(forms.UNRESOLVED, "", node.value, (*ancestors, node), Role("switch", key=node.arg))
 
     def imported(self, node: ast.Import | ast.ImportFrom, ancestors: Ancestors) -> Iterator[Found]:
@@ -751,6 +783,11 @@ def _names_given(node: ast.AST, ancestors: Ancestors) -> Iterator[str]:
             return
         if isinstance(parent, ast.stmt):
             return
+
+
+def _adds(call: ast.Call) -> bool:
+    """Whether a call adds to something, or changes one value of it."""
+    return last_name(call.func) in _ADDS
 
 
 def _is_called(node: ast.AST, ancestors: Ancestors) -> bool:

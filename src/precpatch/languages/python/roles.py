@@ -250,8 +250,10 @@ class Climb:
             self.role.siblings, self.role.callee = call, function
             return self.end("value", _option_key(call) or name)
         if name in {"default", "default_factory"} and (short in _FIELD_CALLS or _option_key(call) is None):
+            self.role.facts |= set() if short in _FIELD_CALLS else {"fallback"}
             return False
         if name == "default":
+            self.role.facts.add("fallback")
             return self.end("value", _key_before(call, len(call.args)))
         if name == "dtype" and _is_autocast(function):
             return self._autocast(call, name)
@@ -302,6 +304,8 @@ class Climb:
             return self.end("lookup")
         if short in {"get", "pop", "getattr", "setdefault", "getenv"} and position == 0:
             return self.end("key")
+        if short in {"get", "pop", "getattr", "getenv"} and key is not None:
+            self.role.facts.add("fallback")
         if _REGISTERS.fullmatch(short):
             return self.end("key" if isinstance(self.node, ast.Constant) else "lookup")
         if _ASKS.fullmatch(short) or (

@@ -170,7 +170,7 @@ class Script:
             return
         self._done.add(node.start_byte)
         start, end = _inner(node)
-        if node.type in ("string", "raw_string") and self._holds_words(around, start, end):
+        if _is_quoted(node) and self._holds_words(around, start, end):
             self._nested(start, end, around)
         elif node.type in ("string", "raw_string") and around.runs_python:
             self._region(start, end, around, node.type == "string")
@@ -186,11 +186,15 @@ class Script:
 
     def _nested(self, start: int, end: int, around: Around, facts: frozenset[str] = frozenset()) -> None:
         """Read the text between ``start`` and ``end`` as a script of its own, in the place ``around``."""
+        is_script = around.runs_shell or "heredoc" in facts
+        setup = self._setup(around)
         inner = Script(self.code[start:end], self.vocabulary, self.shift + start, self.depth + 1)
         facts |= around.facts
         for site in inner.sites.values():
             role = around.role or site.role
             found = replace(site, role=role, facts=site.facts | facts, scope=site.scope or around.scope)
+            if not is_script:  # the words of a string: of the command that it is given to, or of any
+                found = replace(found, setup=setup)
             self.sites.setdefault(found.start, found)
         self.regions += [replace(each, facts=each.facts | facts) for each in inner.regions]
         if not around.role:
@@ -422,7 +426,13 @@ class Script:
             key_path=setting.key_path,
             scope=around.scope,
             facts=setting.facts,
+            setup=self._setup(around),
         )
+
+    def _setup(self, around: Around) -> int:
+        """The command that a word is an argument of; what an array or a variable holds may go with any command."""
+        box = around.box
+        return box_number(self.absolute((box.start_byte, box.end_byte))) if box.type == "command" else 0
 
     def absolute(self, span: Span) -> Span:
         """The span counted from the start of the file's text."""
@@ -475,9 +485,16 @@ def box_span(number: int) -> Span:
     return number >> 32, number & 0xFFFFFFFF
 
 
+def _is_quoted(node: Node) -> bool:
+    """Whether a word stands in quotes; also one with more quotes in it: ``"a=1 betas="[0.9,0.95]" b=2"``."""
+    if node.type == "concatenation" and len(node.children) > 1:
+        return node.children[0].type == node.children[-1].type == "string"
+    return node.type in ("string", "raw_string")
+
+
 def _inner(node: Node) -> Span:
     """The span of a word without the quotes right around it."""
-    quoted = node.type in ("string", "raw_string") and node.end_byte - node.start_byte > 1
+    quoted = _is_quoted(node) and node.end_byte - node.start_byte > 1
     return (node.start_byte + 1, node.end_byte - 1) if quoted else (node.start_byte, node.end_byte)
 
 

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 from precpatch.languages import spell
 from precpatch.languages.base import path_facts
-from precpatch.languages.site import BOOLEAN, NUMBER, TEXT, Site, Slot
+from precpatch.languages.site import BOOLEAN, NUMBER, TEXT, UNRESOLVED, Site, Slot
 from precpatch.languages.source import SourceFile
 from precpatch.languages.yaml.interpolation import defaults
 from precpatch.languages.yaml.walk import BREAKS, Box, Scalar, last_part
@@ -19,6 +19,9 @@ from precpatch.vocabulary import Form, Vocabulary
 _DEVICE_KEYS = frozenset({"device", "device_name"})
 _ENVIRONMENT = frozenset({"env", "envs", "environment", "env_vars"})
 """Keys under which the variables of a program's environment stand."""
+
+_DOCUMENTS = 1 << 60
+"""Added to the number of a document, lest it is that of something else in the file."""
 
 _NOTHING = frozenset({"null", "~"})
 _BOOLEAN_TAGS = (None, "tag:yaml.org,2002:bool")
@@ -158,13 +161,29 @@ class Sites:
         option = self._option_before(scalar)
         if option:
             facts = facts - {"in-list"} | {"argv"}
-            return Site(0, 0, TEXT, "", "value", key=option, key_path=option, facts=frozenset(facts))
+            words = frozenset(facts)
+            return Site(0, 0, TEXT, "", "value", key=option, key_path=option, facts=words, setup=self._setup(scalar))
         callee = scalar.box.target if scalar.box else None
         slot = self._slot(scalar) if scalar.slot == "value" else None
         return Site(
             *(0, 0, TEXT, "", role),
             slot=slot, key=scalar.key, key_path=scalar.key_path, callee=callee, facts=frozenset(facts),
+            setup=self._setup(scalar),
         )  # fmt: skip
+
+    def _setup(self, scalar: Scalar) -> int:
+        """What a scalar is set in with others: the arguments of one list, the text of one block, else its document."""
+        if scalar.style in ("|", ">"):
+            return scalar.start + 1
+        if scalar.slot == "item" and scalar.box is not None:
+            return -scalar.box.number
+        return _DOCUMENTS + self._documents[id(scalar.document)]
+
+    @cached_property
+    def _documents(self) -> dict[int, int]:
+        """The number of each document."""
+        documents = dict.fromkeys(id(scalar.document) for scalar in self.scalars)
+        return {document: number for number, document in enumerate(documents)}
 
     def _facts_of_document(self, scalar: Scalar) -> frozenset[str]:
         return frozenset({"primary-config"}) if self._primary[id(scalar.document)] else frozenset()
@@ -286,7 +305,10 @@ class Sites:
         if not word or len(word) > _MAX_WORD:
             return
         form = BOOLEAN if spell.is_boolean(word) else NUMBER if word.isdigit() else TEXT
-        yield replace(self._part(span, form, site), role=role)
+        found = self._part(span, form, site)
+        if "override" in site.facts and "$" in word:
+            found = replace(found, form=UNRESOLVED, word="")
+        yield replace(found, role=role)
 
     def _commands(self, start: int, end: int, site: Site) -> Iterator[Site]:
         """Hydra overrides inside a longer text, such as a command of a CI workflow."""
