@@ -118,6 +118,11 @@ ShowKept = Annotated[
     typer.Option("--show-kept", help="Also list what stays as it is, and why.", rich_help_panel=_OUTPUT),
 ]
 
+Full = Annotated[
+    bool,
+    typer.Option("--full", help="List every place, however many there are.", rich_help_panel=_OUTPUT),
+]
+
 Reports = Annotated[
     list[Path] | None,
     typer.Option(

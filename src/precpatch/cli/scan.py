@@ -36,10 +36,12 @@ def scan(
     output_format: Format = "text",
     output: options.Output = None,
     show_kept: options.ShowKept = False,
+    full: options.Full = False,
 ) -> None:
     """Show what would change for a GPU, and what needs a person.
 
-    Nothing is written in the checkout.
+    Nothing is written in the checkout. More than 40 places are folded to a row a
+    rule; --full lists each.
 
     Examples:
       precpatch scan verl --target p40
@@ -68,10 +70,14 @@ def scan(
         unsafe=unsafe,
     )
     plan = request.plan(show_text=show_kept)
-    if output is None and output_format == "text":
+    if output_format == "text":
+        from precpatch.report.text import render as render_text
         from precpatch.report.text import scan_lines
 
-        stream.show(scan_lines(plan, show_kept, request.command("apply")))
+        if output is None:
+            stream.show(scan_lines(plan, show_kept, request.command("apply"), full))
+        else:
+            stream.put(render_text(plan, show_kept, full), output)
     else:
         from precpatch.report.write import render
 

@@ -11,6 +11,9 @@ VERDICTS = ("rewrite", "unsafe-rewrite", "report", "keep", "suppressed")
 
 REWRITE, UNSAFE, REPORT, KEEP, SUPPRESSED = VERDICTS
 
+BLOCKER = "blocker"
+"""The severity of what no edit of the checkout mends; a report says it first, and once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -20,7 +23,8 @@ class Finding:
         rule: id of the rule that decided; "" where no rule claims the mention.
         mention: the place.
         verdict: one of ``VERDICTS``. "unsafe-rewrite" is a fix that is only made with ``--unsafe``.
-        severity: "error" (stops or corrupts a run), "warning" or "info".
+        severity: "blocker" (no edit of the checkout mends it), "error" (stops or corrupts a run), "warning" or
+            "info".
         message: why, in one sentence for a person.
         after: the source text that replaces ``mention.text``, for a rewrite.
         edits: the fix, all or nothing, in one or more places.

@@ -14,7 +14,7 @@ from precpatch.languages.mention import Mention
 ACTIONS = ("rewrite", "extend", "report", "keep", "group")
 SCOPES = ("file", "tree")
 SAFETIES = ("safe", "unsafe", "report", "keep")
-SEVERITIES = ("error", "warning", "info")
+SEVERITIES = ("blocker", "error", "warning", "info")
 
 
 @dataclass(frozen=True, slots=True)

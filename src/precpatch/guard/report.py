@@ -15,7 +15,8 @@ from precpatch.guard.findings import Mend, Mender
 from precpatch.guard.order import Order
 from precpatch.guard.record import MORE, Frame, Process, Record, Site
 from precpatch.report.line import Line, line, plain, plural, visible
-from precpatch.report.text import change, headline
+from precpatch.report.text import headline
+from precpatch.report.words import change
 
 _MOST_PLACES = 20
 _MOST_INSIDE = 3

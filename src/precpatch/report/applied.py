@@ -9,6 +9,7 @@ from precpatch.engine.finding import REPORT, REWRITE
 from precpatch.patch.transaction import Applied, Reverted
 from precpatch.plan import Plan
 from precpatch.report.line import Line, line, plural, visible
+from precpatch.report.overview import blocker_lines, is_long, overview_lines
 from precpatch.report.text import added_lines, finding_lines, headline, note_lines
 
 
@@ -18,7 +19,10 @@ def applied_lines(plan: Plan, applied: Applied, undo: str) -> Iterator[Line]:
     yield line()
     yield from _changed(plan, applied)
     left = plan.of(REPORT)
-    if left:
+    if is_long(left):
+        yield from overview_lines(left)
+    elif left:
+        yield from blocker_lines(left)
         yield line(("Needs a person:", "bold"))
         yield line()
         yield from finding_lines(left)

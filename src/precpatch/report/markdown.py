@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from precpatch import __version__
-from precpatch.engine.finding import KEEP, REPORT, REWRITE, SUPPRESSED, Finding
+from precpatch.engine.finding import BLOCKER, KEEP, REPORT, REWRITE, SUPPRESSED, Finding
 from precpatch.languages.mention import ROLES
 from precpatch.notes import FileNote
 from precpatch.plan import Plan
 from precpatch.report import patch, text
 from precpatch.report.line import plural, shorten, visible
+from precpatch.report.words import kept_because
 
 _BACKTICKS = re.compile(r"`+")
 _MARKS = re.compile(r"[\\*_\[\]<&|~`]")
@@ -29,13 +30,30 @@ def _blocks(plan: Plan, show_kept: bool) -> Iterator[str]:
     yield "# Precision report"
     yield f"Target **{prose(plan.target.name)}**: {prose(text.target_in_words(plan.target))}."
     yield f"{text.summary(plan)} {plural(plan.files_scanned, 'file')} scanned by precpatch {__version__}."
+    yield from _blockers([finding for finding in plan.of(REPORT) if finding.severity == BLOCKER])
     yield from _changes(plan.of(REWRITE))
     yield from _added([new.path for new in plan.patches.new_files])
-    yield from _places("Needs a person", plan.of(REPORT), text.advice)
+    yield from _places(
+        "Needs a person", [finding for finding in plan.of(REPORT) if finding.severity != BLOCKER], _message
+    )
     yield from _kept(plan, show_kept)
     yield from _files("Could not be read", plan.errors)
     yield from _files("Left alone", plan.skipped)
     yield from _diff(patch.render(plan))
+
+
+def _message(finding: Finding) -> str:
+    return finding.message
+
+
+def _blockers(findings: Sequence[Finding]) -> Iterator[str]:
+    """What no edit of the checkout mends, once, its places folded."""
+    if findings:
+        yield f"## Stops you, whatever is edited ({len(findings)})"
+        yield "\n".join(f"- {prose(message)}" for message in dict.fromkeys(finding.message for finding in findings))
+        yield f"<details><summary>{plural(len(findings), 'place')}</summary>"
+        yield _table_of_places(findings, _message)
+        yield "</details>"
 
 
 def _changes(findings: Sequence[Finding]) -> Iterator[str]:
@@ -69,7 +87,11 @@ def _places(title: str, findings: Sequence[Finding], reason: Callable[[Finding],
     if not findings:
         return
     yield f"## {title} ({len(findings)})"
-    yield table(
+    yield _table_of_places(findings, reason)
+
+
+def _table_of_places(findings: Sequence[Finding], reason: Callable[[Finding], str]) -> str:
+    return table(
         ("Place", "Found", "Rule", "Why"),
         [
             (
@@ -88,7 +110,7 @@ def _kept(plan: Plan, show_kept: bool) -> Iterator[str]:
     if not kept:
         return
     if show_kept:
-        yield from _places("Stays as written", kept, text.kept_because)
+        yield from _places("Stays as written", kept, kept_because)
         return
     roles = Counter(SUPPRESSED if finding.verdict == SUPPRESSED else finding.mention.role for finding in kept)
     yield f"## Stays as written ({len(kept)})"

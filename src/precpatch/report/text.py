@@ -2,40 +2,47 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from precpatch.engine.finding import KEEP, REPORT, REWRITE, SUPPRESSED, UNSAFE, Finding
+from precpatch.engine.finding import BLOCKER, KEEP, REPORT, REWRITE, SUPPRESSED, Finding
 from precpatch.gpu.capability import format_compute_capability
 from precpatch.gpu.target import Target
-from precpatch.languages.mention import ROLES
 from precpatch.notes import FileNote
 from precpatch.plan import Plan
-from precpatch.report.line import Line, line, plain, plural, shorten, visible
+from precpatch.report.line import Line, line, plain, plural, visible
+from precpatch.report.overview import blocker_lines, is_long, overview_lines
+from precpatch.report.words import change, kept_because
 
 _WIDEST_CHANGE = 72
 _MOST_SKIPPED = 10
-_MANY_REPORTS = 20
-_MOST_RULES = 3
 
 
-def render(plan: Plan, show_kept: bool = False) -> bytes:
+def render(plan: Plan, show_kept: bool = False, full: bool = False) -> bytes:
     """The text report as plain UTF-8."""
-    return plain(scan_lines(plan, show_kept))
+    return plain(scan_lines(plan, show_kept, full=full))
 
 
-def scan_lines(plan: Plan, show_kept: bool = False, next_step: str = "") -> Iterator[Line]:
-    """The whole report; ``next_step`` is the command that would write the rewrites."""
+def scan_lines(plan: Plan, show_kept: bool = False, next_step: str = "", full: bool = False) -> Iterator[Line]:
+    """The whole report; ``next_step`` is the command that would write the rewrites.
+
+    More places than a person reads one by one are folded, one row a rule, but with ``full`` or ``show_kept``.
+    """
     yield headline(plan.target)
     yield line()
     shown = plan.of(REWRITE, REPORT, KEEP) if show_kept else plan.of(REWRITE, REPORT)
-    yield from finding_lines(shown)
+    folded = is_long(shown) and not (full or show_kept)
+    if folded:
+        yield from overview_lines(shown)
+    else:
+        yield from blocker_lines(shown)
+        yield from finding_lines(shown)
     yield from added_lines(new.path for new in plan.patches.new_files)
     yield from note_lines("Could not be read", plan.errors)
     yield from note_lines("Left alone", plan.skipped, most=_MOST_SKIPPED)
     yield line((summary(plan), "bold"))
-    yield from most_frequent(plan)
+    if folded:
+        yield line("`--full` lists every place, `precpatch explain RULE` says more about a rule.")
     yield line((_kept_summary(plan, show_kept), "dim"))
     if next_step and (plan.of(REWRITE) or plan.patches.new_files):
         yield line("Run `", (next_step, "bold"), "` to write them.")
@@ -44,9 +51,9 @@ def scan_lines(plan: Plan, show_kept: bool = False, next_step: str = "") -> Iter
 def finding_lines(findings: Sequence[Finding]) -> Iterator[Line]:
     """A block a file: its path, then a row a finding, and the message under those that need a person.
 
-    A message that many rows share stands under the first of them only.
+    A message that many rows share stands under the first of them only, that of a blocker above all.
     """
-    told: set[str] = set()
+    told = {finding.message for finding in findings if finding.severity == BLOCKER}
     for path, group in groupby(findings, key=lambda finding: finding.mention.path):
         rows = [(finding, _place(finding), change(finding)) for finding in group]
         place_width = max(len(place) for _, place, _ in rows)
@@ -59,9 +66,9 @@ def finding_lines(findings: Sequence[Finding]) -> Iterator[Line]:
                 (f"{text:<{change_width}}  ", style),
                 (finding.rule, "cyan"),
             )
-            if finding.action != REPORT or advice(finding) not in told:
+            if finding.action != REPORT or finding.message not in told:
                 yield from _reason(finding, indent=place_width + 4)
-            told.add(advice(finding))
+            told.add(finding.message)
         yield line()
 
 
@@ -119,35 +126,6 @@ def summary(plan: Plan) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def most_frequent(plan: Plan) -> Iterator[Line]:
-    """Which rules most of the reports come from, where there are many."""
-    counts = Counter(finding.rule for finding in plan.of(REPORT))
-    if counts.total() > _MANY_REPORTS:
-        named = ", ".join(f"{rule} ({count})" for rule, count in counts.most_common(_MOST_RULES))
-        yield line(f"Most of them: {named}. `precpatch explain RULE` says what to do.")
-
-
-def change(finding: Finding) -> str:
-    """What becomes of the site, on one line: ``before -> after``, or only what stands there."""
-    before = shorten(finding.mention.text) or "(nothing)"
-    if finding.after is None or finding.action == KEEP:
-        return before
-    return f"{before} -> {shorten(finding.after) or '(nothing)'}"
-
-
-def advice(finding: Finding) -> str:
-    """The message of a finding, and how to get the fix where one exists that is not made unasked."""
-    if finding.verdict == UNSAFE:
-        return f"{finding.message.rstrip('.')}. A fix exists that you should review: add --unsafe to make it."
-    return finding.message
-
-
-def kept_because(finding: Finding) -> str:
-    """Why a site stays as it is written."""
-    role = finding.mention.role
-    return f"{finding.message or ROLES.get(role, '')} ({role})"
-
-
 def _place(finding: Finding) -> str:
     return f"{finding.mention.line}:{finding.mention.column}"
 
@@ -155,7 +133,7 @@ def _place(finding: Finding) -> str:
 def _reason(finding: Finding, indent: int) -> Iterator[Line]:
     """The line under a row that says why nothing is rewritten there."""
     if finding.action == REPORT:
-        yield line(" " * indent, visible(advice(finding)))
+        yield line(" " * indent, visible(finding.message))
     elif finding.action == KEEP:
         yield line((" " * indent + visible(kept_because(finding)), "dim"))
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from precpatch.engine.finding import REPORT, REWRITE
 from precpatch.plan import Plan
 from precpatch.report.line import plural
-from precpatch.report.text import change
+from precpatch.report.words import change
 from precpatch.verify.outcome import FAILED, OK, Problem, Step
 
 _MOST_RULES = 4
