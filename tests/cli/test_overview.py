@@ -94,7 +94,7 @@ def test_json_and_markdown_hold_every_place(checkout: Path) -> None:
     assert sum(each["rule"] == "rollout-engine" and each["severity"] == "blocker" for each in found) >= 30
     markdown = scan(checkout, "--format", "markdown")
     assert f"## Stops you, whatever is edited ({sum(each['severity'] == 'blocker' for each in found)})" in markdown
-    assert sum("run_7.sh:1" in row for row in markdown) >= 2
+    assert sum("run_7.sh:1" in row for row in markdown) >= 1
 
 
 def test_a_hostile_name_is_shown_and_not_obeyed(checkout: Path) -> None:
