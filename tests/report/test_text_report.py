@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from handmade import Site
 
 from precpatch.gpu.capability import derive
+from precpatch.gpu.resolve import resolve_target
 from precpatch.gpu.target import make_target
 from precpatch.plan import Plan
 from precpatch.report import text
@@ -95,3 +97,19 @@ def test_files_to_add_are_named_and_counted(adding_plan: Plan) -> None:
     rows = shown(adding_plan)
     assert [row for row in rows if row.startswith("added: ")] == ["added: empty", "added: pkg/added.py"]
     assert any(row.startswith("1 site to rewrite in 1 file, 2 files to add, 2 sites need a person") for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("card", "dtype", "said"),
+    [
+        ("p40", "float16", "float16 (at 1/64 of the speed of float32 on this card)"),
+        ("1080ti", "float16", "float16 (at 1/64 of the speed of float32 on this card)"),
+        ("m40", "float16", "float16 (which this card only stores)"),
+        ("p100", "float16", "float16, "),
+        ("v100", "float16", "float16, "),
+        ("p40", "float32", "float32, "),
+    ],
+)
+def test_what_float16_costs_is_said(card: str, dtype: str, said: str) -> None:
+    target = resolve_target(card, dtype=dtype)
+    assert f"-> {said}" in text.target_in_words(target)

@@ -91,9 +91,10 @@ def _folders(group: Sequence[Finding], above: str) -> str:
 
 
 def _folder(path: str, above: str) -> str:
-    """The folder of a file just below ``above``; the file itself where it lies there."""
+    """The folder of a file just below ``above``, in the framework itself one deeper; or a file that lies there."""
+    parts = path.split("/")
     depth = above.count("/") + 2 if above else 1
-    return "/".join(path.split("/")[:depth])
+    return "/".join(parts[: depth + (parts[0] not in _AROUND)])
 
 
 def _where(group: Sequence[Finding], above: str) -> Line:

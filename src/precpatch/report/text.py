@@ -16,6 +16,11 @@ from precpatch.report.words import change, kept_because
 
 _WIDEST_CHANGE = 72
 _MOST_SKIPPED = 10
+_FP16_COST = {
+    "slow": " (at 1/64 of the speed of float32 on this card)",
+    "none": " (which this card only stores)",
+}
+"""What float16 costs, by how a card computes it: the arithmetic throughput table of the CUDA programming guide."""
 
 
 def render(plan: Plan, show_kept: bool = False, full: bool = False) -> bytes:
@@ -104,7 +109,8 @@ def target_in_words(target: Target) -> str:
     if capability and capability not in card.name:
         parts.append(f"compute capability {capability}")
     bfloat16 = "native bfloat16" if target.native_bf16 else "no native bfloat16"
-    parts.append(bfloat16 if target.uses_bf16 else f"{bfloat16} -> {target.dtype}")
+    cost = _FP16_COST.get(card.fp16, "") if target.dtype == "float16" and not target.uses_bf16 else ""
+    parts.append(bfloat16 if target.uses_bf16 else f"{bfloat16} -> {target.dtype}{cost}")
     parts.append("FlashAttention-2" if target.uses_flash_attention else f"{target.attention} attention")
     return ", ".join(parts)
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from precpatch.languages import site as forms
-from precpatch.languages.python import fold, imports
+from precpatch.languages.python import fold, imports, own_label
 from precpatch.languages.python.conditions import Conditions
 from precpatch.languages.python.flows import Flows
 from precpatch.languages.python.names import Names
@@ -549,7 +549,9 @@ class Finder:
         if name is None:
             if self.flows.literal(node.args[1], (*ancestors, node)) is not None:
                 return
-            if re.search(r"(?i)dtype|precision", self.tree.text(node.args[1])):
+            if re.search(r"(?i)dtype|precision", self.tree.text(node.args[1])) and not own_label.rebuilds(
+                node, ancestors
+            ):
                 found = self.at(forms.OBJECT, "dynamic", node, ancestors)
                 found.role.facts.add("dynamic")
                 yield found
