@@ -62,13 +62,17 @@ _LONGEST_ERROR = 200
 
 
 class Job(NamedTuple):
-    """A run to make: a verl release, the kind of tree, the entry point, the set of requirements, Hydra overrides."""
+    """A run to make: a verl release, the kind of tree, the entry point, the set of requirements, Hydra overrides.
+
+    Of more than one of ``processes``, each has a part of the data or of each sequence, and they talk through gloo.
+    """
 
     version: str
     tree: str
     entry: str
     environment: str
     overrides: tuple[str, ...] = ()
+    processes: int = 1
 
 
 @dataclass
@@ -141,7 +145,8 @@ def run(
     """Run an entry point of ``tree`` in ``folder`` and read what it left there: log.txt and guard.json."""
     folder.mkdir(parents=True)
     result = Run(*job[:3], device, job.environment)
-    command = [python, *_arguments(result, tree, _tiny_files(python, folder), folder), *job.overrides]
+    arguments = [*_arguments(result, tree, _tiny_files(python, folder), folder), *job.overrides]
+    command = [python, *_launcher(job.processes), *arguments]
     report = folder / "guard.json"
     precpatch = [sys.executable, "-m", "precpatch", "guard", "--target", "p40", "--pretend", *guard]
     guarded = [*precpatch, "--checkout", tree, "--format", "json", "--output", report, "--", *command]
@@ -149,6 +154,14 @@ def run(
     _read_log(result, (folder / "log.txt").read_text(errors="replace"))
     _read_report(result, report)
     return result
+
+
+def _launcher(processes: int) -> list[str]:
+    """What starts several processes of a command, as torchrun does."""
+    if processes == 1:
+        return []
+    where = ["--master-addr=127.0.0.1", f"--master-port={_free_port()}"]
+    return ["-m", "torch.distributed.run", f"--nproc-per-node={processes}", *where]
 
 
 def _tiny_files(python: Path, folder: Path) -> Path:

@@ -2,19 +2,31 @@
 
 Each test installs verl's environment from the package registry and trains a tiny random model on the CPU under the
 guard, as if on a P40. With --proof only: it takes some minutes and 3.4 GB. ``prove.py`` makes the full run.
+
+Two of the runs are in two processes (gloo): the evidence for the rules on sequence parallelism. SFT of verl 0.9.1 with
+torch 2.13.0 and transformers 5.10.2, patched and edited by nothing else, has the losses of three steps
+
+- 7.719211 6.893961 6.281547  packed, in one process, and in two that share the batch (size 1);
+- 7.692674 6.911072 6.317988  packed, in two that share each sequence (size 2): wrong, and no error.
+
+verl 0.7.0 with transformers 4.57.6 gives the same two rows, and sdpa in place of eager the second.
 """
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from environments import environment_for, make_environment
-from results import PROVEN, README, TRIPS, page, read_results, table, verdict
-from runs import PARTS, Job, Run, run
+from results import PROVEN, README, TRIPS, page, read_results, reference, table, verdict
+from runs import PARTS, TOLERANCE, Job, Run, run
 from trees import ALL_BUT_DTYPES, PATCHED, SED, UNPATCHED, make_tree
+
+from precpatch.cli.main import run as precpatch
 
 AT_ONCE = 2
 
@@ -113,6 +125,67 @@ def test_replacing_the_words_compiles_kernels(made: Run) -> None:
     assert set(made.matmuls) == {"float32"}
     assert made.compiled_calls > 0
     assert verdict(made, "actor") == TRIPS
+
+
+PACKED, SIZE, SPREAD = "model.use_remove_padding=True", "engine.ulysses_sequence_parallel_size", 2
+NOT_SAVED = "++checkpoint.save_contents=[]"
+"""On the CPU several processes cannot gather a model to save it: FSDP's own limit, whatever the size."""
+
+SHARED_BATCH = job("0.9.1", PATCHED, "sft", NOT_SAVED, PACKED, f"{SIZE}=1")._replace(processes=2)
+SHARED_SEQUENCE = job("0.9.1", PATCHED, "sft", NOT_SAVED, PACKED, f"{SIZE}={SPREAD}")._replace(processes=2)
+
+
+@pytest.mark.parametrize("asked", [SHARED_BATCH], ids=["size-1"])
+def test_processes_that_share_the_batch_train_right(made: Run) -> None:
+    """Two processes, gloo and packing change nothing: the losses are those of one process."""
+    assert verdicts(made) == {"sft": PROVEN}, made
+    assert made.exit_code == 0
+
+
+@pytest.mark.parametrize("asked", [SHARED_SEQUENCE], ids=["size-2"])
+def test_processes_that_share_a_sequence_train_wrong_without_an_error(made: Run) -> None:
+    """Nothing differs but the size, and it is no matter of rounding: each process attends to its half of the row."""
+    assert (made.exit_code, made.errors) == (0, {})
+    assert made.computed_in_float32(), made
+    assert made.same_losses("sft", [7.692674, 6.911072, 6.317988]), made
+    right = reference(made, "sft") or []
+    off = [abs(loss - good) / good for loss, good in zip(made.losses["sft"], right, strict=True)]
+    assert min(off) > 2 * TOLERANCE, off
+
+
+@pytest.mark.parametrize("asked", [job("0.9.1", PATCHED, "sft", f"{SIZE}={SPREAD}")], ids=["not-packed"])
+def test_without_packing_the_size_is_refused(made: Run) -> None:
+    """What ``apply`` leaves where it turned packing off and a person has yet to set the size to 1 is not silent."""
+    assert made.exit_code != 0
+    assert "ulysses_sequence_parallel_size > 1" in made.errors["sft"], made
+
+
+FORMS = {
+    "run.sh": f"SP={SPREAD}\ntorchrun --nproc_per_node=2 -m verl.trainer.sft_trainer {PACKED} {SIZE}=$SP\n",
+    "run.py": f"overrides = [{PACKED!r}, {f'{SIZE}={SPREAD}'!r}]\nsubprocess.run([*command, *overrides])\n",
+    "sft.yaml": f"model:\n  use_remove_padding: true\nengine:\n  {SIZE.partition('.')[2]}: {SPREAD}\n",
+}
+"""The settings of the run that trains wrong: through a variable, in a list of Python, and in YAML."""
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_scan_tells_the_settings_of_that_run_in_every_form(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(text: str) -> set[str]:
+        (tmp_path / name).write_text(text)
+        command = ["precpatch", "scan", str(tmp_path / name), "--target", "p40", "--format", "json"]
+        monkeypatch.setattr(sys, "argv", command)
+        precpatch()
+        return {each["rule"] for each in json.loads(capfd.readouterr().out)["findings"]}
+
+    text = FORMS[name]
+    assert told(text) == {"ulysses-with-packing", "packing-under-sequence-parallel"}
+    text = text.replace("=True", "=False").replace(": true", ": false")
+    assert told(text) == {"ulysses"}
+    for size in ("SP=", "size=", "size: "):
+        text = text.replace(f"{size}{SPREAD}", f"{size}1")
+    assert told(text) == set()
 
 
 def test_the_tables_are_up_to_date() -> None:
