@@ -230,3 +230,97 @@ def test_a_folder_of_configs_that_is_not_there_has_to_be_named(verify: Verify) -
     assert (
         "there is no verl/trainer/gone/ppo.yaml, so --config-name has to be given" in done.step("configs")["notes"][0]
     )
+
+
+SP, PACKED = "ulysses_sequence_parallel_size", "use_remove_padding"
+FOLDER = "verl/trainer/config"
+
+
+def hazards(done: object) -> list[tuple[str, str]]:
+    """The values that train wrong, with the overrides that put them right."""
+    told = [each.removeprefix(f"{PPO}:None: ") for each in done.problems("configs")]
+    assert done.code == (1 if told else 0)
+    assert done.step("configs")["figures"]["hazards"] == len(told)
+    return [(each.partition(": ")[0], each.partition("; as overrides: ")[2]) for each in told]
+
+
+@pytest.mark.parametrize("role", ["actor_rollout_ref.actor", "actor_rollout_ref.ref", "critic", "reward_model"])
+def test_a_size_that_comes_from_another_layer_is_named_with_both_settings(role: str, verify: Verify) -> None:
+    """No file says that both hold for one model: only composing does."""
+    files = {
+        PPO: f"defaults: [part@{role}: fsdp, hf@{role.partition('.')[0]}.model: hf, _self_]\nsize: 2\npacked: true\n",
+        f"{FOLDER}/part/fsdp.yaml": f"{SP}: ${{size}}\nstrategy: fsdp\n",
+        f"{FOLDER}/hf/hf.yaml": f"{PACKED}: ${{oc.select:packed,false}}\n",
+    }
+    done = verify(files, *ONLY)
+    size, packed = f"{role}.{SP}", f"{role.partition('.')[0]}.model.{PACKED}"
+    assert set(hazards(done)) == {
+        (f"{packed} is True (${{oc.select:packed,false}})", f"++{packed}=False ++{size}=1"),
+        (f"{size} is 2 (${{size}})", f"++{size}=1 ++{packed}=False"),
+    }
+    (told,) = [each for each in done.problems("configs") if SP in each.partition(" is ")[0]]
+    assert "each GPU attends only to its piece, without an error" in told
+    assert "verl models/transformers/monkey_patch.py" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f"{SP}: 4\n{PACKED}: false\n", [(f"{SP} is 4", f"++{SP}=1")]),
+        (f"{SP}: 1\n{PACKED}: true\n", [(f"{PACKED} is True", f"++{PACKED}=False")]),
+        (f"{SP}: 1\n{PACKED}: false\n", []),
+        (f"{SP}: null\n{PACKED}: ???\n", []),
+        (f"engine: {{{SP}: 2}}\nmodel: {{{PACKED}: true}}\n", [
+            (f"engine.{SP} is 2", f"++engine.{SP}=1 ++model.{PACKED}=False"),
+            (f"model.{PACKED} is True", f"++model.{PACKED}=False ++engine.{SP}=1"),
+        ]),
+        (f"a: {{{SP}: 2}}\nb: {{{SP}: 1, model: {{{PACKED}: true}}}}\n", [
+            (f"a.{SP} is 2", f"++a.{SP}=1"),
+            (f"b.model.{PACKED} is True", f"++b.model.{PACKED}=False"),
+        ]),
+        (f"a: {{b: {{{SP}: 2}}, c: {{{SP}: '${{a.b.{SP}}}'}}}}\n", [(f"a.b.{SP} is 2", f"++a.b.{SP}=1")]),
+        (f"a: {{strategy: megatron, {PACKED}: true}}\nb: {{strategy: fsdp, {PACKED}: true}}\n", [
+            (f"b.{PACKED} is True", f"++b.{PACKED}=False"),
+        ]),
+        ("a: {trainer: {sequence_packing: {enabled: true}}}\n", [
+            ("a.trainer.sequence_packing.enabled is True", "++a.trainer.sequence_packing.enabled=False"),
+        ]),
+    ],
+)  # fmt: skip
+def test_values_that_train_wrong_are_told_model_by_model(
+    text: str, told: list[tuple[str, str]], verify: Verify
+) -> None:
+    assert hazards(verify({PPO: text}, *ONLY)) == told
+
+
+@pytest.mark.parametrize("options", [("--target", "a100"), ("--ignore", "packing", "--ignore", "ulysses")])
+def test_nothing_is_told_where_the_rules_are_not_for_it(options: tuple[str, ...], verify: Verify) -> None:
+    assert hazards(verify({PPO: f"{SP}: 2\n{PACKED}: true\n"}, *ONLY, *options)) == []
+
+
+def test_what_a_comment_suppresses_is_not_told(verify: Verify) -> None:
+    text = f"{SP}: 2\n{PACKED}: true # precpatch: ignore[packing-under-sequence-parallel]\n"
+    assert hazards(verify({PPO: text}, *ONLY)) == [(f"{SP} is 2", f"++{SP}=1 ++{PACKED}=False")]
+
+
+COMPUTED = f"{HEAD}ON, SIZE = bool(1), 1 + 1\n\n@dataclass\nclass C:\n    {PACKED}: bool = ON\n    {SP}: int = SIZE\n"
+
+
+def test_a_default_of_a_dataclass_is_what_a_run_is_given(verify: Verify) -> None:
+    """Where the config leaves it to the class; the class by itself is told where no config does."""
+    left = f"a: {{_target_: verl.engine.C, {SP}: 1}}\n"
+    told = hazards(verify({PPO: left, ENGINE: COMPUTED}, *ONLY))
+    assert told == [(f"a.{PACKED} is True (the default of C)", f"++a.{PACKED}=False")]
+    files = {ENGINE: COMPUTED, "verl/trainer/worker.py": "import verl.engine\n", PPO: "lr: 1\n"}
+    problems = verify(files, *ONLY).problems("configs")
+    assert [each.partition(" is ")[0] for each in problems] == [f"{ENGINE}:5: C.{PACKED}", f"{ENGINE}:5: C.{SP}"]
+    assert "as overrides" not in "".join(problems)
+
+
+def test_a_default_of_a_dataclass_is_no_setting_of_another_model(verify: Verify) -> None:
+    off = f"{HEAD}@dataclass\nclass C:\n    {PACKED}: bool = False\n    {SP}: int = 1\n"
+    text = f"engine: {{_target_: verl.engine.C, {SP}: 2}}\nmodel: {{{PACKED}: true}}\n"
+    assert hazards(verify({PPO: text, ENGINE: off}, *ONLY)) == [
+        (f"engine.{SP} is 2", f"++engine.{SP}=1 ++model.{PACKED}=False"),
+        (f"model.{PACKED} is True", f"++model.{PACKED}=False ++engine.{SP}=1"),
+    ]

@@ -117,7 +117,8 @@ def verify(
       scan     nothing is left to rewrite; what needs a person is counted
       imports  the functions under @hydra.main, and the modules that they reach,
                import without the packages that do not run on the GPU
-      configs  their configs compose, and their dataclasses take the new values
+      configs  their configs compose, their dataclasses take the new values, and no
+               model is given packing or a sequence parallelism above 1
 
     The steps imports and configs import modules of the checkout, in processes of
     their own: unlike scan and apply, this runs the code at the top of those
@@ -135,7 +136,7 @@ def verify(
     from precpatch.config import check_choice
     from precpatch.errors import UserError
     from precpatch.gpu.resolve import resolve_target
-    from precpatch.session import plan
+    from precpatch.session import plan, policy_for
     from precpatch.verify.processes import find_python
     from precpatch.verify.report import Outcome, render, report_lines
     from precpatch.verify.run import Order, files_of
@@ -167,6 +168,7 @@ def verify(
     order = Order(
         root=request.root.resolve(),
         target=chosen,
+        make_policy=lambda: policy_for(settings, chosen),
         make_plan=lambda: plan(request.root, request.paths, chosen, settings),
         files=files_of(request.root, request.paths, settings),
         steps=steps,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from precpatch.gpu.target import BFLOAT16, FLASH_ATTENTION_2, Target
 from precpatch.report.line import plural
+from precpatch.verify.hazards import DEFAULT_OF, Watch
 from precpatch.verify.modules import Config
 from precpatch.verify.outcome import FAILED, OK, Problem, Step
 from precpatch.verify.processes import Answer, Job
@@ -59,6 +60,8 @@ def configs_step(
     configs: Sequence[Config],
     answers: Sequence[Answer],
     defaults: Answer,
+    *,
+    watch: Watch,
     python: str,
 ) -> Step:
     """What the answers mean.
@@ -68,6 +71,7 @@ def configs_step(
         configs: the configs of the entry points.
         answers: one for each of ``composable(configs)``.
         defaults: the answer on the dataclasses.
+        watch: says which values the target gets wrong.
         python: the interpreter, for the advice.
     """
     known = composable(configs)
@@ -76,6 +80,8 @@ def configs_step(
     told = defaults.get("crash") or defaults.get("failure", {}).get("text")
     problems += [Problem("", 0, f"the dataclasses cannot be read: {told}")] if told else []
     problems += [Problem(each["path"], each["line"], each["text"]) for each in defaults.get("refusals", ())]
+    wrong = list(_wrong_values(pairs, defaults, watch))
+    problems += wrong
     composed = [config for config, answer in pairs if "failures" in answer]
     built = sum(answer.get("built", 0) for answer in answers)
     waiting = sum(len(answer.get("unbuilt", ())) for answer in answers)
@@ -86,7 +92,13 @@ def configs_step(
         _summary(len(composed), built, classes),
         tuple(dict.fromkeys(problems)),
         tuple(dict.fromkeys([*_config_notes(configs, pairs), *_target_notes(answers, judge), *_waiting(waiting)])),
-        figures={"configs": len(composed), "built": built, "waiting": waiting, "dataclasses": classes},
+        figures={
+            "configs": len(composed),
+            "built": built,
+            "waiting": waiting,
+            "dataclasses": classes,
+            "hazards": len(wrong),
+        },
     )
 
 
@@ -109,6 +121,19 @@ def _problems(config: Config, answer: Answer, judge: Judge, python: str) -> Iter
         found = judge.judge(judge.modules.holding(each["target"]), each)
         if found is not None and not found.needs:
             yield Problem(found.problem.path, found.problem.line, f"_target_ {each['target']}: {found.problem.message}")
+
+
+def _wrong_values(pairs: Sequence[tuple[Config, Answer]], defaults: Answer, watch: Watch) -> Iterator[Problem]:
+    """The values that train wrong: those that a config gives to a run, then the defaults of other classes."""
+    told = set()
+    for config, answer in pairs:
+        for text in watch.hazards(_file(config), answer.get("values", ())):
+            told.add(text)
+            yield Problem(_file(config), 0, text)
+    for each in defaults.get("values", ()):
+        if not any(f"({DEFAULT_OF}{each['name']})" in text for text in told):
+            for text in watch.hazards(each["path"], each["values"], is_class=True):
+                yield Problem(each["path"], each["line"], text)
 
 
 def _not_composed(config: Config, verdict: Verdict, python: str) -> Problem:

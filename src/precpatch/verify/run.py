@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from precpatch.discover import discover
+from precpatch.engine.policy import Policy
 from precpatch.errors import UserError
 from precpatch.gpu.target import Target
 from precpatch.guard.inject.precpatch_guard import VARIABLE
@@ -20,6 +21,7 @@ from precpatch.guard.order import make_order
 from precpatch.languages import languages
 from precpatch.plan import Plan
 from precpatch.verify.configs import composable, config_job, configs_step, defaults_job, patched_words
+from precpatch.verify.hazards import Watch
 from precpatch.verify.imports import flash_with_gpu, import_all, imports_step, module_job
 from precpatch.verify.modules import Config, Module, Modules, unhandled
 from precpatch.verify.outcome import STEPS, Step, skipped
@@ -44,6 +46,7 @@ class Order:
     Attributes:
         root: the checkout.
         target: the GPU and the policy that it has to fit.
+        make_policy: the rules that the scan asks, for the target.
         make_plan: scans the checkout for the target.
         files: the files that the scan looked at.
         steps: which steps to do.
@@ -57,6 +60,7 @@ class Order:
 
     root: Path
     target: Target
+    make_policy: Callable[[], Policy]
     make_plan: Callable[[], Plan]
     files: tuple[str, ...]
     steps: frozenset[str]
@@ -77,7 +81,7 @@ def verify(order: Order) -> tuple[Step, ...]:
     work = _Work(order)
     doers: dict[str, Callable[[], Step]] = {
         "parse": lambda: parse_step(order.root, order.files),
-        "scan": lambda: scan_step(order.make_plan(), order.mend),
+        "scan": lambda: scan_step(work.plan, order.mend),
         "imports": work.imports,
         "configs": work.configs,
     }
@@ -91,12 +95,17 @@ def _timed(do: Callable[[], Step]) -> Step:
 
 
 class _Work:
-    """The two steps that share their processes."""
+    """The steps that share their processes, or a scan."""
 
     def __init__(self, order: Order) -> None:
         """For the checkout, interpreter and target of ``order``."""
         self._order = order
         self._guard = make_order(order.target, block=order.block, allow=order.allow)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The scan of the checkout."""
+        return self._order.make_plan()
 
     @cached_property
     def _judge(self) -> Judge:
@@ -119,7 +128,9 @@ class _Work:
             return skipped("configs", "there is no Python module")
         done = self._answers
         configs = [done[("config", number)] for number, _ in enumerate(self._known_configs)]
-        return configs_step(self._judge, self._configs, configs, done[("defaults", 0)], self._order.python)
+        watch = Watch(self._order.make_policy(), lambda: self.plan)
+        defaults, python = done[("defaults", 0)], self._order.python
+        return configs_step(self._judge, self._configs, configs, defaults, watch=watch, python=python)
 
     @cached_property
     def _modules(self) -> Modules:

@@ -13,7 +13,7 @@ from typing import Any, Tuple  # noqa: UP035 (Python 3.8 runs this)
 
 from . import modules
 from .failures import describe, one_line
-from .refusals import refused_values
+from .refusals import refused_values, row
 
 Keys = Tuple[Any, ...]  # noqa: UP006
 
@@ -37,7 +37,7 @@ def do(job: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
         ``absent``, where there is no such config; ``waits``, what the user has to choose or to set first; else
         ``problems``, a text each; ``failures``, how the import of each ``_target_`` that fails did, and ``lost``,
         those that name nothing; ``built``, how many dataclasses could be built, and ``unbuilt``, those that wait for
-        the user's values.
+        the user's values; ``values``, what a run is given, with ``keys``, ``value`` and ``origin``.
     """
     modules.make_sure(job["entry"], request)  # it may register parts of the config, and resolvers
     try:
@@ -77,6 +77,7 @@ def do(job: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
         "failures": failures,
         "built": built,
         "unbuilt": unbuilt,
+        "values": list(_values(config, {name: kind for name, kind in names.items() if _is_dataclass(kind)})),
     }
 
 
@@ -138,6 +139,26 @@ def _unresolved(node: Any, key: Any, resolvers: list[str]) -> Iterator[str]:
         is_later = _AT_RUN_TIME.search(f"{text} {error}") or (unknown and unknown[1] in resolvers)
         if type(error).__name__ not in _LEANS_ON and not is_later:
             yield f"{inner._get_full_key(None)}: {text}: {one_line(error).partition(' full_key:')[0]}"
+
+
+def _values(node: Any, kinds: dict[str, Any], around: Keys = ()) -> Iterator[dict[str, Any]]:
+    """Every plain value, interpolations resolved, and those that a node leaves to its dataclass, one of ``kinds``."""
+    omega = importlib.import_module("omegaconf")
+    is_list = isinstance(node, omega.ListConfig)
+    keys = list(range(len(node)) if is_list else node.keys())
+    for key in keys:
+        inner = node._get_node(key)
+        if isinstance(inner, (omega.DictConfig, omega.ListConfig)) and not _is_special(inner):
+            yield from _values(inner, kinds, (*around, key))
+            continue
+        with suppress(Exception):  # what is missing or wrong is told elsewhere
+            origin = str(inner._value()) if inner._is_interpolation() else ""
+            yield from row((*around, key), node[key], origin)
+    with suppress(Exception):
+        kind: Any = None if is_list else kinds.get(str(node["_target_"]))
+        for field in dataclasses.fields(kind) if kind else ():
+            if field.name not in keys:
+                yield from row((*around, field.name), field.default, f"the default of {kind.__name__}")
 
 
 def _targets(node: Any, around: Keys = ()) -> Iterator[tuple[Any, Keys]]:

@@ -17,20 +17,41 @@ from typing import Any
 
 from .places import file_of, modules_now, own_path
 
+_LONGEST_VALUE = 200
+
 
 def do(job: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
     """Look at every dataclass that the imported modules of the checkout define.
 
     Returns:
         ``classes``, their number; ``refusals``, with ``path``, ``line`` and ``text``: classes that refuse the value
-        that they have by default.
+        that they have by default; ``values``, with ``path``, ``line`` and ``name`` of each class: its defaults.
     """
     found = list(_dataclasses(request["root"]))
     refusals = []
     for kind, path in found:
         for text in refused_values(kind, request["words"]):
             refusals.append({"path": path, "line": _line(kind), "text": text})
-    return {"classes": len(found), "refusals": refusals}
+    values = [
+        {"path": path, "line": _line(kind), "name": kind.__name__, "values": list(_defaults(kind))}
+        for kind, path in found
+    ]
+    return {"classes": len(found), "refusals": refusals, "values": values}
+
+
+def row(keys: Sequence[Any], value: Any, origin: str = "") -> Iterator[dict[str, Any]]:
+    """A value as it is answered, if it is a plain one: the keys that lead to it, and where it comes from."""
+    if isinstance(value, (bool, int, str)) and len(str(value)) <= _LONGEST_VALUE:
+        plain = str(value) if isinstance(value, str) else value
+        yield {"keys": [key if isinstance(key, int) else str(key) for key in keys], "value": plain, "origin": origin}
+
+
+def _defaults(kind: Any) -> Iterator[dict[str, Any]]:
+    """The plain defaults that a dataclass does not inherit, and its own name as what it is made by."""
+    yield from row((kind.__name__, "_target_"), f"{kind.__module__}.{kind.__name__}")
+    for field in dataclasses.fields(kind):
+        if field.name in vars(kind):
+            yield from row((kind.__name__, field.name), field.default)
 
 
 def refused_values(kind: Any, words: dict[str, str], given: dict[str, Any] | None = None) -> list[str]:
