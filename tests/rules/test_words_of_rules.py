@@ -87,7 +87,7 @@ def test_a_branch_that_asks_for_flash_attention_by_another_name_stays(alias: str
     assert "keep" not in {each.action for each in file_findings("m.py", code.format("other").encode(), P40)}
 
 
-@pytest.mark.parametrize("name", ["float32", "fp32", "float64", "fp64", "sdpa", "eager", "flex_attention"])
+@pytest.mark.parametrize("name", ["float32", "fp32", "float64", "fp64", "sdpa", "eager"])
 def test_a_name_that_needs_nothing_is_not_listed_in_code(name: str) -> None:
     found = file_findings("m.py", f'x = f(dtype="bf16")\ny = f(dtype="{name}")\n'.encode(), P40)
     assert [each.mention.text for each in found] == ['"bf16"']
