@@ -17,11 +17,15 @@ from precpatch.languages.mention import Mention
 from precpatch.vocabulary import Vocabulary
 
 PACKING, SEQUENCE_PARALLEL, ATTENTION = "packing", "sequence parallel", "attention"
+_KERNELS = "kernel backend"
 _BACKEND = "training backend"
 _KNOWN_SIZE = "a size that is a number"
 
 MEGATRON = "megatron"
 """The fact of what is set for Megatron, which packs and splits in its own way."""
+
+_ENGINES = frozenset({MEGATRON, "veomni"})
+"""Training backends, each with the fact of what is set for it."""
 
 _ELSEWHERE = frozenset({"other-device", "generated", MEGATRON, "patches-attention", "fallback", "parameter-default"})
 """Facts of places that say nothing of what else is set in the same run."""
@@ -38,6 +42,7 @@ class Setups:
         self._vocabulary = vocabulary
         self._sets: dict[tuple[int, str], list[Mention]] = defaultdict(list)
         self._all: dict[str, list[Mention]] = defaultdict(list)
+        self._engines: dict[int, set[str]] = defaultdict(set)
         for mention in (each for outer in mentions for each in (outer, *outer.also)):
             concept = self.concept(mention)
             if concept is not None:
@@ -46,6 +51,8 @@ class Setups:
                 self._take(mention, _KNOWN_SIZE)
 
     def _take(self, mention: Mention, concept: str) -> None:
+        if concept == _BACKEND:
+            self._engines[mention.setup].add(mention.value)
         self._sets[mention.setup, concept].append(mention)
         self._all[concept].append(mention)
 
@@ -60,7 +67,7 @@ class Setups:
             return None
         if setting.concept in (PACKING, ATTENTION):
             return setting.concept if mention.value != "false" else None
-        return setting.concept if setting.concept in (SEQUENCE_PARALLEL, _BACKEND) else None
+        return setting.concept if setting.concept in (SEQUENCE_PARALLEL, _BACKEND, _KERNELS) else None
 
     def beside(self, mention: Mention, concept: str) -> Iterator[Mention]:
         """What of a concept is set together with a mention; what may go with anything goes with all of the file."""
@@ -72,14 +79,21 @@ class Setups:
         """Whether something of a concept is set together with a mention."""
         return next(self.beside(mention, concept), None) is not None
 
+    def _engines_beside(self, mention: Mention) -> frozenset[str]:
+        """The facts of the training backends that are set together with a mention."""
+        setups = self._engines if mention.setup == 0 else {mention.setup, 0} & self._engines.keys()
+        return _ENGINES.intersection(name for setup in setups for name in self._engines[setup])
+
     def neighbours(self, mention: Mention) -> Mention:
         """The mention with the facts of what is set beside it; packing follows the attention that it goes with."""
         concept = self.concept(mention)
+        if concept == _KERNELS:
+            return replace(mention, facts=mention.facts | self._engines_beside(mention))
         if concept not in (PACKING, SEQUENCE_PARALLEL, ATTENTION):
             return mention
         facts, follows = set(mention.facts), mention.follows
-        if concept != ATTENTION and self.has(mention, _BACKEND):
-            facts.add(MEGATRON)
+        if concept != ATTENTION:
+            facts |= self._engines_beside(mention)
         if concept != SEQUENCE_PARALLEL and self.has(mention, SEQUENCE_PARALLEL):
             is_number = self.has(mention, _KNOWN_SIZE)
             facts.add("sequence-parallel" if is_number else "maybe-sequence-parallel")
@@ -94,7 +108,7 @@ class Setups:
 
 def with_neighbours(vocabulary: Vocabulary, mentions: Iterable[Mention]) -> list[Mention]:
     """The mentions with the facts of what is set beside them."""
-    mentions = [_with_also(partial(_for_megatron, vocabulary), mention) for mention in mentions]
+    mentions = [_with_also(partial(_for_engine, vocabulary), mention) for mention in mentions]
     setups = Setups(vocabulary, mentions)
     return [_with_also(setups.neighbours, mention) for mention in mentions]
 
@@ -105,10 +119,11 @@ def _with_also(change: Callable[[Mention], Mention], mention: Mention) -> Mentio
     return replace(changed, also=tuple(map(change, mention.also))) if mention.also else changed
 
 
-def _for_megatron(vocabulary: Vocabulary, mention: Mention) -> Mention:
-    """A switch with the fact that its path, or that of the file, is Megatron's."""
-    if mention.kind != "switch" or MEGATRON in mention.facts:
+def _for_engine(vocabulary: Vocabulary, mention: Mention) -> Mention:
+    """A switch with the fact that its path, or that of the file, is that of a training backend."""
+    if mention.kind != "switch":
         return mention
-    forms = [form for form in vocabulary.forms if form.fact == MEGATRON]
-    is_for = any(form.fits_path(mention.key_path or "") or form.fits_path(mention.path) for form in forms)
-    return replace(mention, facts=mention.facts | {MEGATRON}) if is_for else mention
+    forms = [form for form in vocabulary.forms if form.fact in _ENGINES]
+    paths = (mention.key_path or "", mention.path)
+    facts = {form.fact for form in forms if any(map(form.fits_path, paths))}
+    return mention if facts <= mention.facts else replace(mention, facts=mention.facts | facts)
