@@ -42,7 +42,7 @@ class Setups:
         self._vocabulary = vocabulary
         self._sets: dict[tuple[int, str], list[Mention]] = defaultdict(list)
         self._all: dict[str, list[Mention]] = defaultdict(list)
-        self._engines: dict[int, set[str]] = defaultdict(set)
+        self._engines: dict[int | None, set[str]] = defaultdict(set)
         for mention in (each for outer in mentions for each in (outer, *outer.also)):
             concept = self.concept(mention)
             if concept is not None:
@@ -53,6 +53,7 @@ class Setups:
     def _take(self, mention: Mention, concept: str) -> None:
         if concept == _BACKEND:
             self._engines[mention.setup].add(mention.value)
+            self._engines[None].add(mention.value)
         self._sets[mention.setup, concept].append(mention)
         self._all[concept].append(mention)
 
@@ -65,8 +66,11 @@ class Setups:
         setting = self._vocabulary.setting(mention.key) if mention.kind == "switch" else None
         if setting is None or setting.variable:
             return None
-        if setting.concept in (PACKING, ATTENTION):
-            return setting.concept if mention.value != "false" else None
+        if setting.concept == ATTENTION:
+            is_flash = mention.value == "true" or mention.value in self._vocabulary.flash_aliases
+            return ATTENTION if is_flash else None
+        if setting.concept == PACKING:
+            return PACKING if mention.value != "false" else None
         return setting.concept if setting.concept in (SEQUENCE_PARALLEL, _BACKEND, _KERNELS) else None
 
     def beside(self, mention: Mention, concept: str) -> Iterator[Mention]:
@@ -81,8 +85,8 @@ class Setups:
 
     def _engines_beside(self, mention: Mention) -> frozenset[str]:
         """The facts of the training backends that are set together with a mention."""
-        setups = self._engines if mention.setup == 0 else {mention.setup, 0} & self._engines.keys()
-        return _ENGINES.intersection(name for setup in setups for name in self._engines[setup])
+        setups = (None,) if mention.setup == 0 else (mention.setup, 0)
+        return _ENGINES.intersection(name for setup in setups for name in self._engines.get(setup, ()))
 
     def neighbours(self, mention: Mention) -> Mention:
         """The mention with the facts of what is set beside it; packing follows the attention that it goes with."""
