@@ -225,7 +225,9 @@ class PythonReading(SiteReading):
             return ()
         key = start, new
         if key not in self._extended:
-            self._extended[key] = structure.extend_container(self.source.text[start:end], new)
+            tree = self.finder.tree
+            elements = [(tree.start(each) - start, tree.end(each) - start) for each in container.elts]
+            self._extended[key] = structure.extend_container(self.source.text[start:end], elements, new)
         return (self.edit(start, end, self._extended[key]),)
 
     def check(self, data: bytes) -> str | None:

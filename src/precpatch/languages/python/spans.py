@@ -1,6 +1,6 @@
 """Rewrites of one name or word, by its place in the source text: everything around it stays byte for byte.
 
-What changes more than a name (an import, a list that grows) is in ``structure``, which LibCST makes.
+What changes more than a name (an import, a list that grows) is in ``structure``.
 """
 
 from __future__ import annotations

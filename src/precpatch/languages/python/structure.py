@@ -1,17 +1,26 @@
-"""Rewrites of Python that change more than a name: imports, and lists that grow. LibCST makes them.
+"""Rewrites of Python that change more than a name: imports, lists that grow, literals of several parts.
 
-LibCST is imported when the first such rewrite is asked for: a scan that finds none never pays for it. Names and words
-are spliced by their place, see ``spans``.
+Names and words are spliced by their place, see ``spans``. LibCST is imported for the rarest of them only: a scan that
+finds none never pays for it.
 """
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import libcst as cst
+
+_NAME = re.compile(r"[^\W\d]\w*")
+_FROM = re.compile(r"from(?:\s|\\\r?\n)+(?P<module>[^\s\\]+)(?:\s|\\\r?\n)+import\b")
+_SIGN = re.compile(r"\#[^\n\r]*|[(),]")
+"""What stands between the elements of a list, blanks aside; a comment is one sign, whatever it holds."""
+
+Span = tuple[int, int]
+"""Index of the first character and after the last one."""
 
 
 def replace_in_literals(expression: str, pattern: re.Pattern[str], new: str) -> str:
@@ -51,54 +60,69 @@ def replace_in_literals(expression: str, pattern: re.Pattern[str], new: str) -> 
 
 
 def replace_import(alias: str, old: str, new: str) -> str:
-    """``bfloat16 as bf`` -> ``float32 as bf``; ``bfloat16`` -> ``float32``."""
-    import libcst as cst
+    """``bfloat16 as bf`` -> ``float32 as bf``; ``bfloat16`` -> ``float32``.
 
-    statement = cst.ensure_type(cst.parse_statement(f"from _ import {alias}"), cst.SimpleStatementLine)
-    imported = cst.ensure_type(statement.body[0], cst.ImportFrom)
-    if isinstance(imported.names, cst.ImportStar):
-        raise ValueError(f"not an imported name: {alias!r}")
-    name = imported.names[0]
-    changed = name.with_changes(name=cst.Name(new)) if name.evaluated_name == old else name
-    return cst.Module([]).code_for_node(imported.with_changes(names=[changed])).partition("import ")[2]
+    Raises:
+        ValueError: it is not the name ``old`` that is imported.
+    """
+    match = _NAME.match(alias)
+    if match is None or match[0] != old:
+        raise ValueError(f"not an import of {old}: {alias!r}")
+    return new + alias[match.end() :]
 
 
 def replace_module(statement: str, module: str) -> str:
-    """``from flash_attn.bert_padding import unpad_input`` -> ``from MODULE import unpad_input``."""
-    import libcst as cst
-
-    try:
-        line = cst.ensure_type(cst.parse_statement(statement), cst.SimpleStatementLine)
-    except cst.ParserSyntaxError as error:
-        raise ValueError(f"not an import: {statement!r}") from error
-    imported = cst.ensure_type(line.body[0], cst.ImportFrom)
-    name = cst.parse_expression(module.lstrip("."))
-    if not isinstance(name, (cst.Name, cst.Attribute)):
-        raise ValueError(f"not a module: {module!r}")
-    dots = [cst.Dot()] * (len(module) - len(module.lstrip(".")))
-    newline = "\r\n" if "\r\n" in statement else "\n"
-    return cst.Module([], default_newline=newline).code_for_node(imported.with_changes(module=name, relative=dots))
-
-
-def extend_container(expression: str, new: str) -> str:
-    """``["bfloat16", "float16"]`` -> ``["bfloat16", "float16", "float32"]``: one more element.
+    """``from flash_attn.bert_padding import unpad_input`` -> ``from MODULE import unpad_input``.
 
     Raises:
-        ValueError: it is no list, tuple or set.
+        ValueError: the statement is no import from a module, or ``module`` is the name of none.
     """
-    import libcst as cst
+    match = _FROM.match(statement)
+    if match is None or not _is_import(statement):
+        raise ValueError(f"not an import: {statement!r}")
+    changed = statement[: match.start("module")] + module + statement[match.end("module") :]
+    if not _is_import(changed):
+        raise ValueError(f"not a module: {module!r}")
+    return changed
 
-    node, unwrap = _parse(expression)
-    if not isinstance(node, (cst.List, cst.Tuple, cst.Set)):
-        raise ValueError(f"not a list, tuple or set: {expression!r}")
-    elements = list(node.elements)
-    added = cst.Element(cst.parse_expression(new))
+
+def _is_import(statement: str) -> bool:
+    try:
+        return [type(each) for each in ast.parse(statement).body] == [ast.ImportFrom]
+    except (SyntaxError, ValueError):
+        return False
+
+
+def extend_container(text: str, elements: Sequence[Span], new: str) -> str:
+    """``["bfloat16", "float16"]`` -> ``["bfloat16", "float16", "float32"]``: one more element.
+
+    It is set off from the last one as that is from the one before, and keeps the comma at the end where there is one.
+
+    Args:
+        text: a list, tuple or set.
+        elements: where its elements stand in the text, at least one; the brackets around one may be left out.
+        new: the element to add.
+    """
+    end = elements[-1][1]
     if len(elements) > 1:
-        added = added.with_changes(comma=elements[-1].comma)
-        elements[-1] = elements[-1].with_changes(comma=elements[-2].comma)
-    else:
-        elements[-1] = elements[-1].with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
-    return unwrap(node.with_changes(elements=[*elements, added]))
+        start, stop = _between(text, elements[-2][1], elements[-1][0])
+        opened = sum(match[0] == "(" for match in _SIGN.finditer(text, stop, elements[-1][0]))
+        closed = [match.end() for match in _SIGN.finditer(text, end) if match[0] == ")"]
+        end = closed[opened - 1] if opened else end
+        return text[:end] + text[start:stop] + new + text[end:]
+    for match in _SIGN.finditer(text, end):
+        if match[0] == ",":
+            return f"{text[:end]}, {new}{text[match.end() :]}"
+        end = match.end() if match[0] == ")" else end
+    return f"{text[:end]}, {new}{text[end:]}"
+
+
+def _between(text: str, end: int, start: int) -> Span:
+    """The comma between two elements with all around it, from the brackets of one to those of the other."""
+    signs = list(_SIGN.finditer(text, end, start))
+    closed = [match.end() for match in signs if match[0] == ")"]
+    opened = [match.start() for match in signs if match[0] == "("]
+    return max(closed, default=end), min(opened, default=start)
 
 
 def _parse(expression: str) -> tuple[cst.BaseExpression, Callable[[cst.BaseExpression], str]]:
