@@ -7,8 +7,8 @@ bytes no needle stands is not read, so a target that needs nothing reads nothing
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from fnmatch import translate
 from functools import cached_property
 
@@ -16,8 +16,12 @@ from precpatch.vocabulary.words import ANY, BOOLEAN, CHOICE, DTYPE, NUMBER, Sett
 
 _NORMAL = bytes(ord("_") if byte == ord("-") else byte for byte in bytes(range(256)).lower())
 _ESCAPED = re.compile(r"\\.|\[[^\]]*\]|\(\?.")
+_STARS = frozenset("*?[")
 _NEAR = 80
 """Between a key and the name that it is given stand at most so many bytes."""
+
+_BEFORE = 300
+"""So many bytes before the end of a match are looked at for its begin, where it may begin with one of several words."""
 
 _LONG_STEM = 6
 """A name whose part before the digits is so long is told by that: it may be put together from two literals."""
@@ -48,18 +52,59 @@ class Wanted:
     needles: tuple[bytes, ...] = ()
 
 
+class _Held(dict[bytes, bool]):
+    """Whether literals stand in normal bytes, each looked for once."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self.data = data
+
+    def __missing__(self, literal: bytes) -> bool:
+        found = self[literal] = literal in self.data
+        return found
+
+
 @dataclass(frozen=True)
 class Needle:
-    """One of ``literals`` has to stand in normal bytes, and ``pattern``, if there is one, has to match."""
+    """What has to stand in normal bytes: one of ``literals``, and what ``regex`` describes, if there is one.
+
+    Attributes:
+        begins: bytes that each match begins with, where they are certain; ends: bytes that each match ends with.
+        needs: bytes that no match is without.
+        reach: the most bytes of a match, one of the literals among them; 0 where that is not certain.
+    """
 
     literals: tuple[bytes, ...]
-    pattern: re.Pattern[bytes] | None = None
+    regex: bytes = b""
+    begins: bytes = b""
+    ends: bytes = b""
+    needs: tuple[bytes, ...] = ()
+    reach: int = 0
 
-    def stands_in(self, data: bytes) -> bool:
-        """Whether it is there."""
-        if not any(literal in data for literal in self.literals):
-            return False
-        return self.pattern is None or self.pattern.search(data) is not None
+    @cached_property
+    def _pattern(self) -> re.Pattern[bytes]:
+        return re.compile(self.regex)
+
+    def spans(self, data: bytes, held: _Held) -> Iterator[tuple[int, int]]:
+        """Where it matches, from left to right; bytes are looked for first, for that is the fastest search there is."""
+        if not (all(held[each] for each in self.needs) and any(held[literal] for literal in self.literals)):
+            return
+        anchor = self.begins or self.ends
+        if not anchor:
+            yield from (match.span() for match in self._pattern.finditer(data))
+            return
+        at, done = data.find(anchor), 0
+        while at >= 0:
+            if not self.begins:
+                match = self._pattern.search(data, max(done, at - _BEFORE), at + len(anchor) + 1)
+            elif not self.reach or any(data.find(each, at, at + self.reach) >= 0 for each in self.literals):
+                match = self._pattern.match(data, at)
+            else:
+                match = None
+            if match is not None:
+                yield match.span()
+                done = match.end()
+            at = data.find(anchor, max(done, at + 1))
 
 
 @dataclass(frozen=True)
@@ -80,7 +125,17 @@ class Needles:
     def stand_in(self, data: bytes) -> bool:
         """Whether a needle stands in the bytes, in any case."""
         data = normal(data)
-        return any(literal in data for literal in self.literals) or any(map(_standing_in(data), self.near))
+        for at, literal in enumerate(self._often):
+            if literal in data:
+                self._often.insert(0, self._often.pop(at))  # one that stood in this file may well stand in the next
+                return True
+        held = _Held(data)
+        return any(True for needle in self.near for _ in needle.spans(data, held))
+
+    @cached_property
+    def _often(self) -> list[bytes]:
+        """The literals, those that were found last first."""
+        return list(self.literals)
 
     def places(self, data: bytes) -> Iterator[int]:
         """Where needles stand in normal bytes: each at its first and its last byte, in no order."""
@@ -89,27 +144,30 @@ class Needles:
             while at >= 0:
                 yield at
                 at = data.find(literal, at + len(literal))
+        held = _Held(data)
         for needle in self.near:
-            if needle.pattern is not None and any(literal in data for literal in needle.literals):
-                for match in needle.pattern.finditer(data):
-                    yield from (match.start(), match.end() - 1)
+            for start, end in needle.spans(data, held):
+                yield from (start, end - 1)
 
     def __or__(self, other: Needles) -> Needles:
         return Needles(_shortest((*self.literals, *other.literals)), tuple(dict.fromkeys((*self.near, *other.near))))
 
 
-def _standing_in(data: bytes) -> Callable[[Needle], bool]:
-    return lambda needle: needle.stands_in(data)
-
-
 def needles_for(vocabulary: Vocabulary, wanted: Iterable[Wanted]) -> Needles:
     """The needles of all that is wanted."""
-    found = [needle for each in dict.fromkeys(wanted) for needle in _needles(vocabulary, each)]
-    found = [Needle(tuple(map(normal, needle.literals)), needle.pattern) for needle in found]
-    plain = {literal for needle in found if needle.pattern is None for literal in needle.literals}
-    shortest = _shortest(plain)
-    near = dict.fromkeys(needle for needle in found if needle.pattern is not None)
+    known: dict[Wanted, list[Needle]] = vocabulary.derived.setdefault("wanted", {})
+    found: list[Needle] = []
+    for each in dict.fromkeys(wanted):
+        if each not in known:
+            known[each] = [_as_normal(needle) for needle in _needles(vocabulary, each)]
+        found += known[each]
+    shortest = _shortest({literal for needle in found if not needle.regex for literal in needle.literals})
+    near = dict.fromkeys(needle for needle in found if needle.regex)
     return Needles(shortest, tuple(each for each in near if not _covered(each, shortest)))
+
+
+def _as_normal(needle: Needle) -> Needle:
+    return replace(needle, literals=tuple(map(normal, needle.literals)))
 
 
 def needles_of_values(vocabulary: Vocabulary) -> Needles:
@@ -206,10 +264,10 @@ class _Finder:
 
     def _keys_taking(self, what: str) -> list[str]:
         """The keys that are asked for: those without a star as they are, else those of the settings that fit."""
-        plain = [key for key in self.wanted.keys or () if not set(key) & set("*?[")]
+        plain = [key for key in self.wanted.keys or () if not set(key) & _STARS]
         if len(plain) == len(self.wanted.keys or ()):
             return plain
-        return [each.name for each in self.vocabulary.all_settings if what in each.takes and self._asks_for(each)]
+        return [each.name for each in self._asked if what in each.takes]
 
     def _attention(self) -> list[Needle]:
         found = []
@@ -228,8 +286,9 @@ class _Finder:
                 name = re.escape(package.name.lower()).encode()
                 statement = rb"\b(?:import|from)\s[\s\w.,()]{0,200}?"
                 call = rb"(?:\bimport_module|__import__)\(\s*[\"'fr]*"
-                pattern = re.compile(rb"(?:" + statement + rb"|" + call + rb")(?<!\w)" + name + rb"(?!\w)")
-                found.append(Needle((package.name.lower().encode(),), pattern))
+                regex = rb"(?:" + statement + rb"|" + call + rb")(?<!\w)" + name + rb"(?!\w)"
+                literal = package.name.lower().encode()
+                found.append(Needle((literal,), regex, ends=literal))
                 found += [Needle((installed.encode(),)) for installed in package.installs]
         return found
 
@@ -240,22 +299,27 @@ class _Finder:
         )
 
     def _switches(self) -> list[Needle]:
-        found = [
-            needle
-            for setting in self.vocabulary.all_settings
-            if self._asks_for(setting)
-            for needle in self._setting(setting)
-        ]
+        found = [needle for setting in self._asked for needle in self._setting(setting)]
         for call in self.vocabulary.calls:
             if self._key is None or self._key.match(call):
                 found.append(Needle(((f".{_last(call)}" if "." not in call else call).encode(),)))
                 if "." in call:  # under another name of the module: `th.compile`
-                    found.append(_imported(call))
+                    found += _imported(call)
         return found
 
-    def _asks_for(self, setting: Setting) -> bool:
-        names = {setting.name.lower(), _last(setting.name).lower()}
-        return self._key is None or any(self._key.match(name) for name in names) or self._fits(setting)
+    @cached_property
+    def _asked(self) -> list[Setting]:
+        """The settings with a key that is asked for."""
+        keys = self.wanted.keys
+        if keys is None:
+            return list(self.vocabulary.all_settings)
+        plain = {key.lower() for key in keys if not set(key) & _STARS}
+        globs = _either(tuple(key for key in keys if set(key) & _STARS))
+        return [
+            setting
+            for setting, names in _names_of(self.vocabulary)
+            if not plain.isdisjoint(names) or (globs and any(map(globs.match, names))) or self._fits(setting)
+        ]
 
     def _fits(self, setting: Setting) -> bool:
         """Whether a key that is asked for is one of a setting whose name has a star, or the other way round."""
@@ -285,8 +349,17 @@ class _Finder:
         return found
 
 
+def _names_of(vocabulary: Vocabulary) -> list[tuple[Setting, tuple[str, str]]]:
+    """Every setting with the names that keys ask for it by: in full, and without the section."""
+    found: list[tuple[Setting, tuple[str, str]]] | None = vocabulary.derived.get("names")
+    if found is None:
+        names = ((each, each.name.lower()) for each in vocabulary.all_settings)
+        found = vocabulary.derived["names"] = [(each, (name, _last(name))) for each, name in names]
+    return found
+
+
 def _either(globs: tuple[str, ...] | None) -> re.Pattern[str] | None:
-    return None if globs is None else re.compile("|".join(translate(glob.lower()) for glob in globs))
+    return None if not globs else re.compile("|".join(translate(glob.lower()) for glob in globs))
 
 
 def _last(key: str) -> str:
@@ -306,22 +379,29 @@ def _near(key: str, words: Iterable[str], whole: bool = True) -> Needle:
     between = rb"[\s\S]{0,%d}?" % _NEAR
     # The literal comes first, so that the search for it is the fast one; what must not stand before it comes after it.
     key_alone = start + rb"(?<![a-z0-9]" + start + rb")" if whole else start
-    return Needle(tuple(names), re.compile(key_alone + between + rb"(?<![a-z0-9])(?:" + either + rb")(?!\w)"))
+    parts = normal(_longest(key)).split(b"_")
+    regex = key_alone + between + rb"(?<![a-z0-9])(?:" + either + rb")(?!\w)"
+    reach = len(b"_".join(parts)) + _NEAR + max(map(len, names), default=0)
+    begins = b"_".join(parts) if whole else parts[0]
+    return Needle(tuple(names), regex, begins=begins, needs=tuple(parts), reach=reach)
 
 
 def _taken(name: str) -> Needle:
     """A setting that takes a variable of a script: ``dtype=$DTYPE``, ``--dtype "${1}"``."""
     key = normal(_longest(_last(name)))
     section = normal(name.rpartition(".")[0].encode())
-    before = re.escape(section) + rb"[._]" if section else b""  # plain bytes first: the search for them is the fast one
-    return Needle((section or key,), re.compile(before + re.escape(key) + rb"(?:=|\s+)[\"']?\$"))
+    before = re.escape(section) + rb"[._]" if section else b""
+    regex = before + re.escape(key) + rb"(?:=|\s+)[\"']?\$"
+    return Needle((section or key,), regex, begins=section or key, needs=(b"$", key))
 
 
-def _imported(call: str) -> Needle:
+def _imported(call: str) -> list[Needle]:
     """A function of a module by its bare name, in a file that imports the module under another one."""
-    module, _, name = call.rpartition(".")
-    pattern = re.compile(
-        rb"\bimport\s+%b\s+as\s|\bfrom\s+%b\s+import\b[^\n]*\b%b\b"
-        % ((re.escape(module.encode()),) * 2 + (name.encode(),))
-    )
-    return Needle((f".{name}".encode(), f"import {name}".encode()), pattern)
+    module, _, name = (each.encode() for each in call.rpartition("."))
+    literals = (b"." + name, b"import " + name)
+    as_other = rb"import(?<!\wimport)\s+%b\s+as\s" % re.escape(module)
+    by_name = rb"from(?<!\wfrom)\s+%b\s+import\b[^\n]*\b%b\b" % (re.escape(module), name)
+    return [
+        Needle(literals, as_other, begins=b"import", needs=(module,)),
+        Needle(literals, by_name, begins=b"from", needs=(module,)),
+    ]
