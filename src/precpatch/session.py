@@ -138,7 +138,7 @@ def policy_for(settings: Settings, target: Target, *, show_text: bool = False) -
     Raises:
         UserError: a rule file cannot be used, or a name in ``select`` or ``ignore`` is no rule.
     """
-    rules = load_rules(settings.rules)
+    rules = load_rules(settings.rules, deciding=True)
     ids = frozenset(rule.id for rule in rules)
     return Policy(_chosen(rules, settings), target, settings.unsafe, show_text, ids)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
@@ -381,3 +382,11 @@ def test_select_and_ignore_choose_rules_and_know_their_names(tmp_path: Path) -> 
     assert rewritten(ignore=("dtype-value",)) == {"dtype-method-cast"}
     with pytest.raises(UserError, match="dtype-value"):
         policy_for(Settings(select=("dtype-valeu",)), target)
+
+
+def test_what_decides_is_all_of_a_builtin_rule_but_its_references_and_examples(tmp_path: Path) -> None:
+    whole = [replace(rule, references=(), examples=()) for rule in load_rules()]
+    assert list(load_rules(deciding=True)) == whole
+    folder(tmp_path, own=OWN.replace("safety: safe", "safety: sfae"))
+    with pytest.raises(UserError, match="sfae"):
+        load_rules([tmp_path], deciding=True)

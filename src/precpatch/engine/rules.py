@@ -44,8 +44,13 @@ def builtin_folder() -> Path:
     return inside if inside.is_dir() else Path(__file__).parents[3] / "rules"
 
 
-def load_rules(folders: Sequence[Path] = ()) -> tuple[Rule, ...]:
+def load_rules(folders: Sequence[Path] = (), *, deciding: bool = False) -> tuple[Rule, ...]:
     """The built-in rules and those of a user's folders, in the order in which they are asked: see ``engine.bands``.
+
+    Args:
+        folders: those of the user.
+        deciding: only what decides is read of a built-in rule: no reference and no example. Its words are not looked
+            up again: a test does so. A user's rule is read and checked as a whole.
 
     Raises:
         UserError: a folder or a rule file cannot be read, is not a rule, or uses an id twice.
@@ -56,7 +61,7 @@ def load_rules(folders: Sequence[Path] = ()) -> tuple[Rule, ...]:
     for folder in (*folders, builtin):
         is_builtin = folder is builtin
         for path in _rule_files(folder):
-            rule = read_rule(path, checks_targets=not is_builtin)
+            rule = _deciding_part(path) if is_builtin and deciding else read_rule(path, checks_targets=not is_builtin)
             if rule.id in seen:
                 raise UserError(f"{path}: rule id {rule.id!r} is already used by {seen[rule.id]}; choose another id")
             seen[rule.id] = path
@@ -98,12 +103,18 @@ def read_rule(path: Path, *, checks_targets: bool = True) -> Rule:
     return _Builder(path, checks_targets).rule(read_values(path))
 
 
+def _deciding_part(path: Path) -> Rule:
+    """A built-in rule without its references and examples, which stand at the end of its file."""
+    return _Builder(path, checks_targets=False, checks_words=False).rule(read_values(path, before=b"\nreferences:"))
+
+
 class _Builder:
     """Turns the values of a rule file into a Rule, or says in one line what is wrong with it."""
 
-    def __init__(self, path: Path, checks_targets: bool) -> None:
+    def __init__(self, path: Path, checks_targets: bool, checks_words: bool = True) -> None:
         self.path = path
         self.checks_targets = checks_targets
+        self.checks_words = checks_words
 
     def fail(self, line: int, text: str) -> UserError:
         """The error to raise about a line."""
@@ -229,7 +240,9 @@ class _Builder:
 
     def _check_words(self, value: Value | None, name: str, wrong: Callable[[str], str | None]) -> None:
         """Refuse a word, or the first word of a list, that something is wrong with; all of them are text."""
-        for item in () if value is None else value.data if isinstance(value.data, list) else [value]:
+        if value is None or not self.checks_words:
+            return
+        for item in value.data if isinstance(value.data, list) else [value]:
             self._check(item, name, wrong(item.data))
 
     def _globs(self, value: Value, name: str) -> tuple[str, ...]:

@@ -58,8 +58,8 @@ class Value:
         return names.get(type(self.data)) or f"{self.data!r}"
 
 
-def read_values(path: Path) -> Value:
-    """The values of a file.
+def read_values(path: Path, *, before: bytes | None = None) -> Value:
+    """The values of a file; where ``before`` is given, of what stands before these bytes.
 
     Raises:
         UserError: it cannot be read or is too big, or it is not YAML of one document, with the line where known.
@@ -67,6 +67,7 @@ def read_values(path: Path) -> Value:
     import yaml
 
     data = _read(path)
+    data = data.partition(before)[0] if before else data
     try:
         return _Reader(path, getattr(yaml, "CSafeLoader", yaml.SafeLoader)(data)).document()
     except yaml.MarkedYAMLError as error:
