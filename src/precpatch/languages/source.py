@@ -47,6 +47,8 @@ class SourceFile:
     @cached_property
     def line_starts(self) -> list[int]:
         r"""Character index at which each line starts; lines end at ``\n``, ``\r\n`` or ``\r`` only."""
+        if self.text.isascii():
+            return starts_of_lines(self.text.encode("ascii"))
         return [0, *(match.end() for match in _LINE_END.finditer(self.text))]
 
     def offset(self, index: int) -> int:
@@ -101,6 +103,15 @@ class SourceFile:
     def _pieces(self) -> list[int]:
         """The byte offset of every piece of the text, and of its end."""
         return list(accumulate(map(len, self._encoded_pieces), initial=self.bom))
+
+
+def starts_of_lines(data: bytes) -> list[int]:
+    r"""Offset at which each line starts; lines end at ``\n``, ``\r\n`` or ``\r`` only, as those of bytes do."""
+    lines = data.splitlines(keepends=True)
+    starts = list(accumulate(map(len, lines), initial=0))
+    if lines and not lines[-1].endswith((b"\n", b"\r")):
+        starts.pop()
+    return starts
 
 
 def located(source: SourceFile, index: int, problem: str) -> str:

@@ -14,13 +14,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 
-from precpatch.languages.source import ReadError, SourceFile
+from precpatch.languages.source import ReadError, SourceFile, starts_of_lines
 from precpatch.vocabulary.needles import Needles, normal
 
 Ancestors = tuple[ast.AST, ...]
 
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_HOLD_STATEMENTS = frozenset(
+    {
+        *(ast.Module, ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Match, ast.match_case),
+        *(ast.Try, getattr(ast, "TryStar", ast.Try), ast.ExceptHandler, *SCOPES),
+    }
+)
 BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
 """The fields of a compound statement that hold statements, or clauses with statements."""
 
@@ -96,13 +102,13 @@ class Tree:
 
     @cached_property
     def _utf8_lines(self) -> list[int]:
-        return [self._utf8.offset(start) for start in self.source.line_starts]
+        return starts_of_lines(self._utf8.data)
 
     def lines_with(self, needles: Needles, more: Sequence[bytes] = ()) -> list[int]:
         """The lines (from 1, sorted) on which a needle, or one of ``more``, begins or ends."""
-        found = {bisect_right(self._utf8_lines, at) for at in needles.places(self._normal)}
-        for literal in more:
-            found.update(bisect_right(self._utf8_lines, at) for at in Needles((literal,)).places(self._utf8.data))
+        starts = self._utf8_lines
+        found = {bisect_right(starts, at) for at in needles.places(self._normal)} if needles else set()
+        found.update(bisect_right(starts, at) for at in Needles(tuple(more)).places(self._utf8.data))
         return sorted(found)
 
     def walk(self, lines: Sequence[int]) -> Iterator[tuple[ast.AST, Ancestors]]:
@@ -110,11 +116,13 @@ class Tree:
         stack: list[tuple[ast.AST, Ancestors, bool]] = [(self.module, (), False)]
         while stack:
             node, above, whole = stack.pop()
-            inside = (*above, node)
-            if whole or not _holds_statements(node):
+            if whole or type(node) not in _HOLD_STATEMENTS:
                 yield node, above
-                stack += [(child, inside, whole) for child in reversed(children_of(node))]
+                if children := children_of(node):
+                    inside = (*above, node)
+                    stack += [(child, inside, whole) for child in reversed(children)]
                 continue
+            inside = (*above, node)
             blocks = [each for name in BLOCKS for each in getattr(node, name, ())]
             first = blocks[0] if blocks else None
             nexts: list[tuple[ast.AST, Ancestors, bool]] = []
@@ -127,19 +135,29 @@ class Tree:
 
 
 def children_of(node: ast.AST) -> list[ast.AST]:
-    """The nodes right below a node, in order, but for its context, which says nothing of a place."""
+    """The nodes right below a node, in order, but for contexts and operators, which have no place."""
     children: list[ast.AST] = []
-    for name in node._fields:
-        value = getattr(node, name, None) if name != "ctx" else None
-        if isinstance(value, ast.AST):
-            children.append(value)
-        elif isinstance(value, list):
+    for name in _FIELDS[type(node)]:
+        value = getattr(node, name, None)
+        if isinstance(value, list):
             children += [each for each in value if isinstance(each, ast.AST)]
+        elif isinstance(value, ast.AST):
+            children.append(value)
     return children
 
 
-def _holds_statements(node: ast.AST) -> bool:
-    return isinstance(getattr(node, "body", None), list) or isinstance(node, (ast.Match,))
+class _Fields(dict[type[ast.AST], tuple[str, ...]]):
+    """The fields of each type of node that can hold nodes with a place."""
+
+    def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
+        fields = self[kind] = tuple(name for name in kind._fields if name not in _HOLD_NONE)
+        return fields
+
+
+_HOLD_NONE = frozenset({"ctx", "op", "ops", "id", "attr", "arg", "module", "level", "kind", "type_comment"})
+_FIELDS = _Fields()
+_FIELDS[ast.Constant] = ()
+
 
 
 def _head(node: ast.AST, first: ast.AST | None) -> tuple[int, int]:
