@@ -122,7 +122,7 @@ class BashTree:
 
     def faults(self) -> list[int]:
         """Where the parser gave up: the start of each error or missing node."""
-        faults, stack = [], [self.root]
+        faults, stack = [], [self.root] if self.root.has_error else []
         while stack:
             node = stack.pop()
             if node.is_error or node.is_missing:
@@ -137,6 +137,8 @@ def _refuse_arrays(code: str) -> None:
     Raises:
         ReadError: there are.
     """
+    if code.count("=(") <= MAX_ARRAYS:
+        return
     depth = 0
     for match in _PARENS.finditer(code):
         if match[0] == "=(":

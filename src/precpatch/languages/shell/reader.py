@@ -39,7 +39,7 @@ from precpatch.languages import spell
 from precpatch.languages.base import Language, SiteReading, path_facts
 from precpatch.languages.embedded import Embedded, Run
 from precpatch.languages.mention import Mention
-from precpatch.languages.shell.grammar import Span
+from precpatch.languages.shell.grammar import BashTree, Span
 from precpatch.languages.shell.script import Region, Script, box_span
 from precpatch.languages.shell.variables import Variables
 from precpatch.languages.site import TEXT, Site, Slot
@@ -99,7 +99,7 @@ class ShellReading(SiteReading):
 
     def __init__(self, source: SourceFile, vocabulary: Vocabulary, text: bool = False) -> None:
         super().__init__(source, vocabulary, Teller(source, vocabulary, ShellLanguage.name))
-        self.code = source.data[source.bom :].translate(_ASCII).decode("ascii")
+        self.code = _code(source)
         self.script = Script(self.code, vocabulary)
         self.facts = path_facts(source, vocabulary)
         self._text = text
@@ -127,7 +127,7 @@ class ShellReading(SiteReading):
         uses = [use for use in self.script.uses if not self._elsewhere.hold(use.site.start)] or self.script.uses
         for site in Variables(self.script.all).sites(uses):
             own[site.start] = self._joined(site, own.get(site.start))
-        return map(self._placed, own.values())
+        return (self._placed(site) for site in own.values() if any(map(self.teller.name, (site, *site.also))))
 
     def _joined(self, site: Site, known: Site | None) -> Site:
         """A value as settings take it, and as the variable's own name says; of the environment, that comes first."""
@@ -242,14 +242,16 @@ class ShellReading(SiteReading):
     def check(self, data: bytes) -> str | None:
         """Parse the changed script again, and the Python in it; None when neither is worse than before."""
         try:
-            after = ShellReading(ShellLanguage().open(self.source.path, data), self.vocabulary)
+            source = ShellLanguage().open(self.source.path, data)
+            after = ShellReading(source, self.vocabulary) if self.script.regions else None
+            tree = after.script.tree if after is not None else BashTree(_code(source))
         except ReadError as error:
             return str(error)
-        faults = after.script.tree.faults()
+        faults = tree.faults()
         if len(faults) > len(self.script.tree.faults()):
             line = data[: faults[-1]].count(b"\n") + 1
             return f"line {line}: not a shell script that bash can parse"
-        if len(after.broken) > len(self.broken):
+        if after is not None and len(after.broken) > len(self.broken):
             language = next((new for new, old in zip_longest(after.broken, self.broken) if new != old), "")
             return f"the {_TITLES[language or after.broken[-1]]} in it no longer parses"
         return None
@@ -269,6 +271,11 @@ class ShellReading(SiteReading):
             mention = self.teller.tell(self._placed(Site(*match.span(), TEXT, match[0], role)))
             if mention is not None:
                 yield mention
+
+
+def _code(source: SourceFile) -> str:
+    """The script with one character for each byte: that of the byte in ASCII, else one of a name."""
+    return source.data[source.bom :].translate(_ASCII).decode("ascii")
 
 
 def _reader(language: str) -> Language:

@@ -24,8 +24,10 @@ MAX_DEPTH = 4
 
 DEVICE_KEYS = frozenset({"device", "device_name"})
 
-_PATH = re.compile(r"[\w.@/-]+")
-"""What can be the key of a setting; matched as a whole, so that a long one is gone through once."""
+_PATH = re.compile(r"(?<![\w.@/-])(?:--[\w.@/-]*|[\w.@/-]+(?==))")
+"""What can be the key of a setting: before ``=``, or after ``--``; a long one is gone through once."""
+
+_MOST_KNOWN = 20_000
 
 _EMBEDDED = re.compile(r"""<<(?!<)|\s-[a-z]*c(?:[ \t]|\\\r?\n)+(?=["'])""")
 """Where another language can begin, up to its quote."""
@@ -96,23 +98,26 @@ class Script:
         words = self.vocabulary
         yield from (match.start() for match in words.names_in(self.code))
         yield from (match.start() for match in words.requirements_in(self.code))
+        known: dict[tuple[str, bool], int | None] = words.derived.setdefault("keys of scripts", {})
+        if len(known) > _MOST_KNOWN:
+            known.clear()
         for match in _PATH.finditer(self.code):
-            if (key := self._key_in(match)) is not None:
-                yield key
+            asked = match[0], self.code.startswith("=", match.end())
+            if asked not in known:
+                known[asked] = self._key_in(*asked)
+            if (length := known[asked]) is not None:
+                yield match.end() - length
         for match in _ENTRY.finditer(self.code):
             if self._is_key(match["key"]) or words.setting(match["key"].rpartition(".")[2]) is not None:
                 yield match.start("key")
         for match in _EMBEDDED.finditer(self.code):
             yield match.start() if match[0] == "<<" else match.end()
 
-    def _key_in(self, match: re.Match[str]) -> int | None:
-        """Where the key of a setting or of a device stands in what can be one, before ``=`` or after ``--``."""
-        path = match[0].lstrip("-.@/0123456789")
-        is_key = self.code.startswith("=", match.end())
-        if not path or not (is_key or match[0].startswith("--")):
-            return None
-        if self._is_key(path) or (is_key and self.vocabulary.device_variables.match(path)):
-            return match.end() - min(len(path), len(path.rpartition(".")[2]) or len(path))
+    def _key_in(self, word: str, is_assigned: bool) -> int | None:
+        """How many characters at the end of a word are the key of a setting or of a device; None where none are."""
+        path = word.lstrip("-.@/0123456789")
+        if path and (self._is_key(path) or (is_assigned and self.vocabulary.device_variables.match(path))):
+            return len(path.rpartition(".")[2]) or len(path)
         return None
 
     def _is_key(self, path: str) -> bool:
