@@ -300,7 +300,7 @@ def test_a_lone_scalar_is_text() -> None:
     ],
 )
 def test_overrides_in_lists(item: str, text: str, key_path: str, option: bool) -> None:
-    mention = only(f"args:\n- {item}\n")
+    mention = only(f"overrides:\n- {item}\n")
     assert (mention.role, mention.text, mention.key, mention.key_path) == ("value", text, "dtype", key_path)
     assert mention.facts == {"override", "part"} | ({"option"} if option else set())
 
@@ -465,7 +465,7 @@ def test_rewriting_defaults() -> None:
 
 
 def test_block_scalars_are_text() -> None:
-    text = "run: | # bf16 here\n  train dtype=bfloat16  # fp16\n  dtype: bf16\nnext: >-\n  flash_attention_2\n"
+    text = "about: | # bf16 here\n  train dtype=bfloat16  # fp16\n  dtype: bf16\nnext: >-\n  flash_attention_2\n"
     assert rows(text) == [
         ("comment", "bf16"),
         ("text", "bfloat16"),
@@ -481,12 +481,12 @@ def test_a_block_scalar_that_is_one_name_is_a_value() -> None:
 
 
 def test_an_argument_after_its_option_is_a_value() -> None:
-    mention = only('args: ["--dtype", "bfloat16"]\n')
+    mention = only('more: ["--dtype", "bfloat16"]\n')
     assert (mention.role, mention.key, mention.facts >= {"argv"}) == ("value", "dtype", True)
 
 
-def test_a_setting_in_a_command_is_told_as_embedded() -> None:
-    mention = only("run: |\n  python -m x a.b.dtype=bfloat16 c=1\n")
+def test_a_setting_in_a_text_that_may_be_a_command_is_told_as_embedded() -> None:
+    mention = only("about: |\n  start it with a.b.dtype=bfloat16 c=1\n")
     assert (mention.role, mention.text, mention.facts >= {"embedded"}) == ("text", "bfloat16", True)
 
 

@@ -74,7 +74,7 @@ PLACES = {
     ("aliased-elsewhere", "yaml"): ("c.yaml", "dtype: &d bfloat16\nname: *d\n"),
     ("argument", "shell"): ("r.sh", "run bfloat16\n"),
     ("argv", "python"): ("m.py", 'run(["--dtype", "bfloat16"])\n'),
-    ("argv", "yaml"): ("c.yaml", "args: [--dtype, bfloat16]\n"),
+    ("argv", "yaml"): ("c.yaml", "more: [--dtype, bfloat16]\n"),
     ("asks-bf16", "shell"): ("r.sh", 'if [ "$X" = bf16 ]; then\n  run a.dtype=bfloat16\nfi\n'),
     ("asks-flash-attention", "shell"): (
         "r.sh",
@@ -83,7 +83,7 @@ PLACES = {
     ("collected", "python"): ("m.py", "import torch\nknown.append(torch.bfloat16)\n"),
     ("composed", "python"): ("m.py", 'import torch\nx = f(dtype=getattr(torch, "bfloat" + "16"))\n'),
     ("default", "shell"): ("r.sh", "X=${DTYPE:-bfloat16}\n"),
-    ("embedded", "yaml"): ("c.yaml", "run: |\n  python3 train.py a.dtype=bfloat16\n"),
+    ("embedded", "yaml"): ("c.yaml", "about: |\n  start it with a.dtype=bfloat16\n"),
     ("escaped", "json"): ("c.json", json.dumps(TRAINER | {"dtype": "bfloat16"}).replace("bfloat", "bflo\\u0061t")),
     ("escaped", "yaml"): ("c.yaml", 'dtype: "bflo\\x61t16"\n'),
     ("heredoc", "python"): ("r.sh", "python3 - <<'EOF'\nx = f(dtype=\"bfloat16\")\nEOF\n"),
@@ -93,7 +93,7 @@ PLACES = {
     ("in-list", "shell"): ("r.sh", "DTYPES=(bfloat16 float16)\n"),
     ("maybe-sequence-parallel", "python"): ("m.py", f'run([f"a.ulysses_sequence_parallel_size={{sp}}", "{PACKED}"])\n'),
     ("maybe-sequence-parallel", "shell"): ("r.sh", f"run a.ulysses_sequence_parallel_size=$1 {PACKED}\n"),
-    ("option", "yaml"): ("c.yaml", "args:\n  - --dtype=bfloat16\n"),
+    ("option", "yaml"): ("c.yaml", "more:\n  - --dtype=bfloat16\n"),
     ("other-device", "json"): ("npu/c.json", '{"model_type": "x", "torch_dtype": "bfloat16"}'),
     ("other-device", "shell"): ("run_npu.sh", "run a.dtype=bfloat16\n"),
     ("other-device", "yaml"): ("npu.yaml", "dtype: bfloat16\n"),
@@ -104,7 +104,7 @@ PLACES = {
     ("taken-float16", "python"): ("m.py", "from torch import bfloat16\nfloat16 = 1\nx = f(dtype=bfloat16)\n"),
     ("taken-float32", "python"): ("m.py", "from torch import bfloat16\nfloat32 = 1\nx = f(dtype=bfloat16)\n"),
     ("trainer", "json"): ("c.json", json.dumps(TRAINER | {"bf16": True})),
-    ("variable", "yaml"): ("c.yaml", "env:\n  VLLM_DTYPE: bfloat16\n"),
+    ("variable", "yaml"): ("c.yaml", "env:\n  my_dtype: bfloat16\n"),
 } | {place: source for fact in TOGETHER for place, source in written_together(fact).items()}
 
 

@@ -11,7 +11,11 @@ from precpatch.vocabulary.needles import Needles, Wanted, needles_for, needles_o
 from precpatch.vocabulary.words import ANY, ATTENTION, BOOLEAN, CHOICE, DTYPE, NUMBER
 
 _LANGUAGES = ("python", "yaml", "shell", "json", "notebook")
-_HOLDS_OTHERS = {"shell": ("python", "yaml", "json"), "notebook": ("python", "shell")}
+_HOLDS_OTHERS = {
+    "shell": ("python", "yaml", "json"),
+    "yaml": ("shell", "python", "json"),
+    "notebook": ("python", "shell", "yaml", "json"),
+}
 """Languages whose files hold text of others."""
 
 

@@ -1,4 +1,4 @@
-"""Text of one language inside another: Python in a here-document, commands and code in the strings of a notebook.
+"""Text of one language inside another: Python in a here-document, commands in YAML, cells in the strings of a notebook.
 
 The inner text is read by the reader of what it holds; what is found there, and the edits, are carried to the outer
 file, through the escapes that the outer language writes. An edit that cannot be carried exactly is not made.
@@ -10,14 +10,28 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
+from itertools import pairwise
+from pathlib import PurePosixPath
 
-from precpatch.languages.base import Reading
+from precpatch.languages.base import Language, Reading
 from precpatch.languages.mention import Mention, place
 from precpatch.languages.source import SourceFile
 from precpatch.patch.edits import Edit
 
 _SETUP_BITS = 72
 """Numbers of setups in the inner text are below the bit of this number."""
+
+MAX_DEPTH = 3
+"""Texts inside texts inside texts are read to this depth."""
+
+BY_SUFFIX = {
+    **dict.fromkeys((".py",), "python"),
+    **dict.fromkeys((".yaml", ".yml"), "yaml"),
+    **dict.fromkeys((".json",), "json"),
+    **dict.fromkeys((".sh", ".bash", ".slurm", ".sbatch"), "shell"),
+}
+"""The languages that other files hold, by the end of the name that a text is given there."""
 
 Unescape = Callable[[str], str]
 """From the text of the outer file to what it says."""
@@ -32,7 +46,7 @@ class Run:
 
     Attributes:
         at: index in the inner text.
-        raw: index in the outer text.
+        raw: index in the outer text; -1 for characters that only stand in for something.
         raw_end: index after it in the outer text.
         string: which literal of the outer file it is in; an edit may not cross from one to another.
         plain: whether it is written without escapes, one character for one.
@@ -43,6 +57,71 @@ class Run:
     raw_end: int
     string: int = 0
     plain: bool = True
+
+
+def stand_in(at: int) -> Run:
+    """Characters of the inner text, from ``at``, that do not stand in the outer file."""
+    return Run(at, -1, -1, plain=False)
+
+
+def cut(runs: Iterable[Run], start: int, end: int, at: int) -> list[Run]:
+    """The runs of the characters ``start`` to ``end`` of an inner text, which stand at ``at`` of another one."""
+    found = []
+    for run, after in pairwise([*runs, Run(end, 0, 0)]):
+        first = max(run.at, start)
+        if first < min(after.at, end):
+            raw = run.raw + (first - run.at if run.plain else 0)
+            found.append(replace(run, at=first - start + at, raw=raw))
+    return found
+
+
+class InnerText:
+    """A text that is put together from pieces of an outer file and characters that only stand in for something."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.runs: list[Run] = []
+        self.size = 0
+
+    def stand_in(self, text: str) -> None:
+        """Add characters that do not stand in the outer file."""
+        self.runs.append(stand_in(self.size))
+        self._add(text)
+
+    def piece(self, text: str, runs: Iterable[Run], start: int = 0, end: int | None = None) -> None:
+        """Add the characters ``start`` to ``end`` of a text, whose runs are those of all of it."""
+        stop = len(text) if end is None else end
+        self.runs += cut(runs, start, stop, self.size)
+        self._add(text[start:stop])
+
+    def _add(self, text: str) -> None:
+        self.parts.append(text)
+        self.size += len(text)
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "".join(self.parts)
+
+
+def reader_of(language: str) -> Language:
+    """The reader of a language that a file of another one holds, loaded by its name and only when there is one.
+
+    Texts hold texts without end (a script a YAML file, that a script), so no reader can import the others.
+    """
+    module = import_module(f"precpatch.languages.{language}")
+    found: Language = getattr(module, f"{language.title()}Language")()
+    return found
+
+
+def language_by_name(name: str) -> str | None:
+    """The language of a text that is given the name of a file."""
+    return BY_SUFFIX.get(PurePosixPath(name).suffix.lower())
+
+
+def inner_source(outer: SourceFile, text: str) -> SourceFile:
+    """A text inside a file, as a file of its own."""
+    return SourceFile(outer.path, text.encode("utf-8", "surrogatepass"), depth=outer.depth + 1)
 
 
 def same(text: str) -> str:
@@ -115,7 +194,7 @@ class Embedded:
     def _out(self, start: int, end: int) -> tuple[int, int] | None:
         """Where the characters ``start`` to ``end`` of the inner text stand in the outer text."""
         first, last = self._run(start), self._run(max(end - 1, start))
-        if first is None or last is None:
+        if first is None or last is None or first.raw < 0 or last.raw < 0:
             return None
         return (
             first.raw + (start - first.at if first.plain else 0),
@@ -127,7 +206,7 @@ class Embedded:
 
     def _carried(self, mention: Mention) -> Mention | None:
         span = self._out(self._index(mention.start), self._index(mention.end))
-        if span is None or span[0] < 0:
+        if span is None or span[1] < span[0]:
             return None
         follows = [self._out(at, at + 1) for at in map(self._index, mention.follows)]
         also = map(self._carried, mention.also)
@@ -143,7 +222,8 @@ class Embedded:
 
     def _setup(self, mention: Mention) -> int:
         """The number of what a mention is set in, which no other text of the file has."""
-        return (self.runs[0].raw + 1 << _SETUP_BITS) + mention.setup if mention.setup and self.runs else 0
+        first = next((run.raw for run in self.runs if run.raw >= 0), 0)
+        return (first + 1 << _SETUP_BITS) + mention.setup if mention.setup else 0
 
     def _all(self, edits: Iterable[Edit]) -> tuple[Edit, ...]:
         carried = [self._edit(edit) for edit in edits]
@@ -162,3 +242,27 @@ class Embedded:
         new = self._escape(edit.new.decode(self.reading.source.encoding), raw)
         begin, stop = self.outer.offset(span[0]), self.outer.offset(span[1])
         return Edit(self.outer.path, begin, self.outer.data[begin:stop], new.encode(self.outer.encoding))
+
+
+class Parts:
+    """The texts in one file, asked for the one that a mention was told of."""
+
+    def __init__(self, parts: Iterable[Embedded] = ()) -> None:
+        self.parts = list(parts)
+
+    @cached_property
+    def mentions(self) -> list[Mention]:
+        """The mentions of all of them."""
+        return [mention for part in self.parts for mention in part.mentions]
+
+    @cached_property
+    def _at(self) -> dict[tuple[int, str, str], Embedded]:
+        return {_identity(mention): part for part in self.parts for mention in part.mentions}
+
+    def of(self, mention: Mention) -> Embedded | None:
+        """The text that a mention was told of."""
+        return self._at.get(_identity(mention))
+
+
+def _identity(mention: Mention) -> tuple[int, str, str]:
+    return mention.start, mention.kind, mention.language

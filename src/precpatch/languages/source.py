@@ -27,6 +27,7 @@ class SourceFile:
         encoding: the codec that turns ``data`` (without its byte order mark) into text.
         bom: length in bytes of the byte order mark that ``data`` begins with, else 0.
         facts: what is known of the file as a whole, such as ``generated``.
+        depth: in how many texts it stands itself; 0 for a file on disk.
     """
 
     path: str
@@ -34,6 +35,7 @@ class SourceFile:
     encoding: str = "utf-8"
     bom: int = 0
     facts: frozenset[str] = field(default_factory=frozenset)
+    depth: int = 0
 
     @cached_property
     def text(self) -> str:

@@ -332,7 +332,7 @@ class _Finder:
         takes = setting.takes & {BOOLEAN, NUMBER, CHOICE, ANY}
         found = []
         if self.wanted.values is None or "variable" in self.wanted.values:
-            found.append(_taken(setting.name))
+            found += _taken(setting.name)
             if self.wanted.values == ("variable",):
                 return found
         if takes & {BOOLEAN, NUMBER, ANY}:
@@ -386,13 +386,16 @@ def _near(key: str, words: Iterable[str], whole: bool = True) -> Needle:
     return Needle(tuple(names), regex, begins=begins, needs=tuple(parts), reach=reach)
 
 
-def _taken(name: str) -> Needle:
-    """A setting that takes a variable of a script: ``dtype=$DTYPE``, ``--dtype "${1}"``."""
+def _taken(name: str) -> list[Needle]:
+    """A setting that takes a variable of a script or a template: ``dtype=$DTYPE``, ``--dtype "{{x}}"``."""
     key = normal(_longest(_last(name)))
     section = normal(name.rpartition(".")[0].encode())
     before = re.escape(section) + rb"[._]" if section else b""
-    regex = before + re.escape(key) + rb"(?:=|\s+)[\"']?\$"
-    return Needle((section or key,), regex, begins=section or key, needs=(b"$", key))
+    literals, taken = (section or key,), before + re.escape(key) + rb"(?:=|\s+)[\"']?"
+    return [
+        Needle(literals, taken + mark, begins=section or key, needs=(start, key))
+        for start, mark in ((b"$", rb"\$"), (b"{{", rb"\{\{"))
+    ]
 
 
 def _imported(call: str) -> list[Needle]:

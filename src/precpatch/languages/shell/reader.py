@@ -36,8 +36,8 @@ from functools import cached_property
 from itertools import zip_longest
 
 from precpatch.languages import spell
-from precpatch.languages.base import Language, SiteReading, path_facts
-from precpatch.languages.embedded import Embedded, Run
+from precpatch.languages.base import SiteReading, path_facts
+from precpatch.languages.embedded import MAX_DEPTH, Embedded, Run, inner_source, reader_of
 from precpatch.languages.mention import Mention
 from precpatch.languages.shell.grammar import BashTree, Span
 from precpatch.languages.shell.script import Region, Script, box_span
@@ -93,14 +93,30 @@ class ShellLanguage:
         """
         return ShellReading(source, vocabulary, text)
 
+    def read_parts(
+        self, source: SourceFile, vocabulary: Vocabulary, parts: Sequence[Span], text: bool = False
+    ) -> ShellReading:
+        """Read several scripts that stand in one text, at ``parts``, and know the same variables.
+
+        Raises:
+            ReadError: one is nested too deeply.
+        """
+        return ShellReading(source, vocabulary, text, parts)
+
 
 class ShellReading(SiteReading):
     """One script that was read."""
 
-    def __init__(self, source: SourceFile, vocabulary: Vocabulary, text: bool = False) -> None:
+    def __init__(
+        self, source: SourceFile, vocabulary: Vocabulary, text: bool = False, parts: Sequence[Span] | None = None
+    ) -> None:
         super().__init__(source, vocabulary, Teller(source, vocabulary, ShellLanguage.name))
         self.code = _code(source)
-        self.script = Script(self.code, vocabulary)
+        if parts is None:
+            self.script = Script(self.code, vocabulary)
+        else:
+            spans = [(source.offset(start) - source.bom, source.offset(end) - source.bom) for start, end in parts]
+            self.script = Script.joined(self.code, vocabulary, spans)
         self.facts = path_facts(source, vocabulary)
         self._text = text
         self.broken: list[str] = []
@@ -171,14 +187,16 @@ class ShellReading(SiteReading):
 
     def _embedded(self, region: Region) -> Embedded | None:
         """A text as its reader reads it; Python indented as a whole as a block. None where it does not parse."""
+        if self.source.depth >= MAX_DEPTH:
+            return None
         start, end = self._character(region.start), self._character(region.end)
         text = self.source.text[start:end]
         if region.expands:
             text = _EXPANSION.sub(lambda match: "x" * len(match[0]), text)
         for head in ("", "if 1:\n") if region.language == "python" else ("",):
-            inner = SourceFile(self.source.path, (head + text).encode("utf-8", "surrogatepass"))
+            inner = inner_source(self.source, head + text)
             try:
-                reading = _reader(region.language).read(inner, self.vocabulary, self._text)
+                reading = reader_of(region.language).read(inner, self.vocabulary, self._text)
             except ReadError:
                 continue
             facts = region.facts | self._facts_at(region.start)
@@ -276,21 +294,6 @@ class ShellReading(SiteReading):
 def _code(source: SourceFile) -> str:
     """The script with one character for each byte: that of the byte in ASCII, else one of a name."""
     return source.data[source.bom :].translate(_ASCII).decode("ascii")
-
-
-def _reader(language: str) -> Language:
-    """The reader of a language that a script can hold, loaded only when one does."""
-    if language == "yaml":
-        from precpatch.languages.yaml import YamlLanguage
-
-        return YamlLanguage()
-    if language == "json":
-        from precpatch.languages.json import JsonLanguage
-
-        return JsonLanguage()
-    from precpatch.languages.python import PythonLanguage
-
-    return PythonLanguage()
 
 
 def _may_change(site: Site, mention: Mention) -> bool:

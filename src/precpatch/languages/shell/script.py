@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from precpatch.languages import spell
+from precpatch.languages.embedded import BY_SUFFIX
 from precpatch.languages.shell.around import SAYS, Around, Setting
 from precpatch.languages.shell.conditions import Conditions
 from precpatch.languages.shell.dicts import BEGINS, Entry, values_in
@@ -48,8 +49,7 @@ _LAUNCH = re.compile(
 )
 _PROGRAM = re.compile(r"\s-m\s|\.(?:py|sh)\b|\s--\w")
 _PYTHON = re.compile(r"(?:^|[\s|/;&(])python[\d.]*(?=\s|$)")
-_WRITES = re.compile(r"""(?:>|\btee(?:\s+-\w+)*\s)\s*[^\s>|&;]+\.(?P<suffix>py|ya?ml|json)(?=[\s"';|&)]|$)""")
-_LANGUAGES = {"py": "python", "yaml": "yaml", "yml": "yaml", "json": "json"}
+_WRITES = re.compile(r"""(?:>|\btee(?:\s+-\w+)*\s)\s*[^\s>|&;]+(?P<suffix>\.(?:py|ya?ml|json))(?=[\s"';|&)]|$)""")
 _TAKES_YAML = re.compile(r"(?:^|[\s|;&(])kubectl\s[^|;&]*-f\s+-")
 _SHELL = re.compile(r"(?:^|[\s|/;&(])(?:bash|sh|sbatch|ssh)(?=\s|$)|>\s*\S+\.(?:sh|bash|sbatch|slurm)(?=[\s\"']|$)")
 
@@ -92,6 +92,19 @@ class Script:
         self._done: set[int] = set()
         for index in sorted(set(self._spots())):
             self._spot(self.tree.chain(index))
+
+    @classmethod
+    def joined(cls, code: str, vocabulary: Vocabulary, parts: Iterable[Span]) -> Script:
+        """The scripts that stand at ``parts`` of a text as those of one: none can break another."""
+        whole = cls("", vocabulary)
+        for start, end in parts:
+            inner = cls(code[start:end], vocabulary, start)
+            whole.sites |= inner.sites
+            whole.regions += inner.regions
+            whole.uses += inner.uses
+            whole.elsewhere |= inner.elsewhere
+            whole.inner.append(inner)
+        return whole
 
     def _spots(self) -> Iterator[int]:
         """Where something of interest can be."""
@@ -460,7 +473,7 @@ class Script:
         written = _WRITES.search(head)
         if written or _PYTHON.search(head) or _TAKES_YAML.search(head):
             yaml = _TAKES_YAML.search(head)
-            language = _LANGUAGES[written["suffix"]] if written else "yaml" if yaml else "python"
+            language = BY_SUFFIX[written["suffix"]] if written else "yaml" if yaml else "python"
             self._region(start, body.end_byte, around, not quoted, language)
         elif self.depth < MAX_DEPTH and _SHELL.search(head):
             self._nested(start, body.end_byte, around, frozenset({"heredoc"}))

@@ -1,5 +1,8 @@
 """Reads YAML: every scalar, key and comment that speaks of a dtype, an attention implementation or a switch.
 
+Commands, the environments that they run in, and whole files in a scalar (``texts.py``) are read by the readers of what
+they are; their mentions keep that language.
+
 Facts that a mention can carry, besides those of the forms (accelerate, megatron, primary-config):
     aliased-elsewhere: its anchor is also used under a key of another name.
     argv: an item of a list that follows an option such as "--dtype".
@@ -17,6 +20,10 @@ Facts that a mention can carry, besides those of the forms (accelerate, megatron
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import PurePosixPath
 
 from precpatch.languages import spell
@@ -26,7 +33,9 @@ from precpatch.languages.site import Site
 from precpatch.languages.source import ReadError, SourceFile
 from precpatch.languages.tell import Teller
 from precpatch.languages.yaml.sites import Sites
+from precpatch.languages.yaml.texts import Texts
 from precpatch.languages.yaml.walk import walk
+from precpatch.patch.edits import Edit
 from precpatch.vocabulary import Vocabulary
 
 _UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
@@ -85,7 +94,49 @@ class YamlReading(SiteReading):
         for scalar in scalars:
             if scalar.slot == "key" and scalar.box is not None:
                 self._keys.add((scalar.box.number, scalar.value))
-        self.tell(Sites(source, scalars, vocabulary, text))
+        self.texts = Texts(source, scalars, vocabulary, text)
+        sites = Sites(source, scalars, vocabulary, text, self.texts.taken)
+        self.texts.add_facts(sites.facts)
+        self._scalars = {scalar.start: scalar for scalar in scalars if scalar.slot != "key"}
+        self.tell(sites)
+
+    @cached_property
+    def mentions(self) -> Sequence[Mention]:
+        """Every mention, in order of position; those of the texts in other languages keep their language."""
+        own = [mention for mention, _ in self._told.values()]
+        return sorted([*own, *map(self._anchored, self.texts.mentions)], key=lambda each: (each.start, each.end))
+
+    def _anchored(self, mention: Mention) -> Mention:
+        """A mention of a text; an alias of its scalar may stand where it means something else."""
+        at = bisect_right(self._starts, self.source.index(mention.start)) - 1
+        elsewhere = at >= 0 and self._scalars[self._starts[at]].elsewhere
+        return replace(mention, facts=mention.facts | {"aliased-elsewhere"}) if elsewhere else mention
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return sorted(self._scalars)
+
+    def rewrite(self, mention: Mention, value: str) -> tuple[Edit, ...]:
+        """The edits that make ``mention`` say ``value``; of a text in another language those of its reader."""
+        part = self.texts.of(mention)
+        if part is None:
+            return super().rewrite(mention, value)
+        return tuple(map(self._still_text, part.rewrite(mention, value)))
+
+    def extend(self, mention: Mention, value: str) -> tuple[Edit, ...]:
+        """In another language the edits of its reader; none else, for YAML declares no set of allowed values."""
+        part = self.texts.of(mention)
+        return part.extend(mention, value) if part is not None else ()
+
+    def _still_text(self, edit: Edit) -> Edit:
+        """An edit that makes a plain scalar something that is no string puts it in quotes."""
+        scalar = self._scalars.get(self.source.index(edit.start))
+        new = edit.new.decode(self.source.encoding)
+        if scalar is None or scalar.style or self.source.offset(scalar.end) != edit.end:
+            return edit
+        if not _is_text(scalar.value) or _is_text(new):
+            return edit
+        return replace(edit, new=f"'{new}'".encode(self.source.encoding))
 
     def holds(self, box: int, key: str) -> bool:
         """Whether the mapping has this key, whatever stands under it."""
@@ -106,7 +157,7 @@ class YamlReading(SiteReading):
         """Whether ``new`` would not be a string as a plain scalar that takes the place of the mention."""
         if mention.kind == "switch" or "part" in mention.facts or mention.role == "comment":
             return False
-        return _PLAIN.fullmatch(new) is None or new.lower() in spell.NOT_STRINGS
+        return not _is_text(new)
 
     def check(self, data: bytes) -> str | None:
         """Parse the file again after an edit; None when it is well, else what is wrong."""
@@ -115,6 +166,11 @@ class YamlReading(SiteReading):
         except ReadError as error:
             return str(error)
         return None
+
+
+def _is_text(word: str) -> bool:
+    """Whether a word is a string as a plain scalar: not a number, a boolean or nothing."""
+    return _PLAIN.fullmatch(word) is not None and word.lower() not in spell.NOT_STRINGS
 
 
 def _encoding(data: bytes) -> tuple[str, int]:

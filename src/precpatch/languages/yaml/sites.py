@@ -13,17 +13,14 @@ from precpatch.languages.base import path_facts
 from precpatch.languages.site import BOOLEAN, NUMBER, TEXT, UNRESOLVED, Site, Slot
 from precpatch.languages.source import SourceFile
 from precpatch.languages.yaml.interpolation import defaults
+from precpatch.languages.yaml.texts import ENVIRONMENT, NOTHING
 from precpatch.languages.yaml.walk import BREAKS, Box, Scalar, last_part
 from precpatch.vocabulary import Form, Vocabulary
 
 _DEVICE_KEYS = frozenset({"device", "device_name"})
-_ENVIRONMENT = frozenset({"env", "envs", "environment", "env_vars"})
-"""Keys under which the variables of a program's environment stand."""
-
 _DOCUMENTS = 1 << 60
 """Added to the number of a document, lest it is that of something else in the file."""
 
-_NOTHING = frozenset({"null", "~"})
 _BOOLEAN_TAGS = (None, "tag:yaml.org,2002:bool")
 _MAX_WORD = 200
 _LINE = re.compile(rf"[^{BREAKS}]*")
@@ -38,15 +35,23 @@ _IN_COMMAND = re.compile(
 class Sites:
     """The sites of one file, in order of position.
 
-    With ``prose`` also the words in comments and in longer text.
+    With ``prose`` also the words in comments and in longer text; scalars that are ``taken`` are read by others.
     """
 
-    def __init__(self, source: SourceFile, scalars: list[Scalar], vocabulary: Vocabulary, prose: bool) -> None:
+    def __init__(
+        self,
+        source: SourceFile,
+        scalars: list[Scalar],
+        vocabulary: Vocabulary,
+        prose: bool,
+        taken: Container[int] = frozenset(),
+    ) -> None:
         self.source = source
         self.text = source.text
         self.vocabulary = vocabulary
         self.prose = prose
         self.scalars = scalars
+        self.taken = taken
         self.stem = Slot(PurePosixPath(source.path).stem, renames=False)
         self.facts = path_facts(source, vocabulary) | self._forms()
         self._paths: dict[tuple[int, str], int] = {}
@@ -81,7 +86,8 @@ class Sites:
                 start = self._body(scalar)
             if self.prose:
                 yield from self._gap(position, start)
-            yield from self._scalar(scalar, start)
+            if id(scalar) not in self.taken:
+                yield from self._scalar(scalar, start)
             position = max(position, scalar.end)
         if self.prose:
             yield from self._gap(position, len(self.text))
@@ -137,7 +143,7 @@ class Sites:
         if setting is None:
             return False
         if setting.variable:
-            return bool(scalar.style) or word.lower() not in _NOTHING
+            return bool(scalar.style) or word.lower() not in NOTHING
         if spell.is_boolean(word):
             return BOOLEAN in setting.takes
         return setting.tells(TEXT, word)
@@ -196,7 +202,7 @@ class Sites:
         return {number: any(form.fits(each.keys) for form in forms) for number, each in documents.items()}
 
     def _is_environment(self, box: Box | None) -> bool:
-        return box is not None and box.key in _ENVIRONMENT
+        return box is not None and box.key in ENVIRONMENT
 
     def _option_before(self, scalar: Scalar) -> str | None:
         """``dtype`` for the item after ``--dtype`` in a list of arguments."""
