@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patched import run
 from readers import Reader
 
 from precpatch.languages.base import Language, ReadError
@@ -132,6 +133,7 @@ def test_is_a_language() -> None:
 
 def test_only_code_is_read() -> None:
     assert [(m.line, m.role, m.text) for m in read(NOTEBOOK) if m.value != "float16"] == [
+        (16, "import", "flash_attn"),
         (19, "value", "th.bfloat16"),
         (27, "value", "th.bfloat16"),
         (27, "value", '\\"flash_attention_2\\"'),
@@ -140,13 +142,13 @@ def test_only_code_is_read() -> None:
 
 
 def test_positions_are_those_of_the_file() -> None:
-    first = read(NOTEBOOK)[0]
+    _, first, *_ = read(NOTEBOOK)
     assert (first.line, first.column, first.end_line, first.end_column) == (19, 21, 19, 32)
     assert NOTEBOOK.encode()[first.start : first.end] == b"th.bfloat16"
 
 
 def test_the_context_is_that_of_the_python_reader() -> None:
-    _, dtype, attention, *_ = read(NOTEBOOK)
+    _, _, dtype, attention, *_ = read(NOTEBOOK)
     assert (dtype.key, dtype.callee, dtype.spelling) == ("torch_dtype", "Auto.from_pretrained", "torch")
     assert (attention.kind, attention.key) == ("attention", "attn_implementation")
 
@@ -215,7 +217,7 @@ def test_other_devices() -> None:
     "line",
     [
         "%matplotlib inline",
-        "%pip install flash_attn==2.7 # it's (",
+        "%pip install einops==0.7 # it's (",
         "!pip install 'verl",
         "!echo '''",
         "  !ls (",
@@ -245,7 +247,10 @@ def test_lines_for_ipython(line: str) -> None:
         ("%%bash\npython train.py --dtype torch.bfloat16", 1),
         ("%%sh\npython train.py --dtype torch.bfloat16", 1),
         ("%%html\n<b>torch.bfloat16</b>", 0),
-        ("%%writefile train.py\nx = torch.bfloat16", 0),
+        ("%%writefile train.py\nx = torch.bfloat16", 1),
+        ("%%writefile notes.md\nx = torch.bfloat16", 0),
+        ("%%script /bin/bash --bg\npython train.py --dtype torch.bfloat16", 1),
+        ("%%capture\n!python train.py --dtype torch.bfloat16", 1),
         ("%%\ntorch.bfloat16", 0),
     ],
 )
@@ -262,6 +267,66 @@ def test_commands_of_the_shell() -> None:
     bash = notebook(f"%%bash\n{command[1:]}")
     assert patched(bash).decode() == notebook(f"%%bash\n{after[1:]}")
     assert {mention.language for mention in read(text)} == {"shell"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%env WANTED={}",
+        "%env WANTED {}",
+        "%set_env WANTED = {}",
+        "%env WANTED={}  ",
+        "if 1:\n    %env WANTED={}",
+    ],
+)
+def test_variables_that_magic_sets_are_those_of_the_commands(line: str) -> None:
+    before, after = (
+        notebook(f"x = 'é'\n{line.format(word)}\n%env RUN=run-bf16", "!python t.py --dtype $WANTED")
+        for word in ("bfloat16", "float32")
+    )
+    outcome = run("n.ipynb", before)
+    assert outcome.text == after
+    assert ("dtype",) in outcome.used_by.values()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%pip install flash-attn",
+        "!pip install flash-attn",
+        "%uv pip install flash-attn",
+        "out = !pip install flash-attn",
+    ],
+)
+def test_installations_in_every_kind_of_line(line: str) -> None:
+    assert [rule for _, rule in run("n.ipynb", notebook(f"%%capture\n{line}", line)).reports] == [
+        "flash-attn-install",
+        "flash-attn-install",
+    ]
+
+
+FILES = {
+    "c.yaml": 'model:\n  dtype: {}  # é\nrun: |\n  python t.py \\\n    --dtype {} --name "bf16"\n',
+    "'my run.sh'": 'set -x\nD={}\npython t.py --dtype "$D"\n',
+    "sub/t.py": 'import torch\nload("x", torch_dtype=torch.{})\n',
+    "-a ds.json": '{"model_type": "x", "torch_dtype": "{}"}',
+}
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["lf", "crlf"])
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_a_cell_writes_is_read_as_what_it_is(name: str, end: str) -> None:
+    def cells(word: str) -> str:
+        cell = f"%%writefile {name}\n{FILES[name].replace('{}', word)}".replace("\n", end)
+        return notebook(cell, cell.splitlines(keepends=True), "x = 1\n")
+
+    assert run("n.ipynb", cells("bfloat16")).text == cells("float32")
+
+
+def test_a_written_file_that_does_not_parse_is_told() -> None:
+    text = notebook("x = 1", "%%writefile c.yaml\ndtype: bfloat16\n a: [")
+    assert error_of(text).startswith("cell 2, line 15: c.yaml, which it writes: line 2")
+    assert read(notebook("%%writefile c.yaml\nname: x\n a: [", "x = torch.bfloat16")) != []
 
 
 def test_python_that_only_looks_like_magic() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from precpatch.languages.embedded import Run
+from precpatch.languages.embedded import Run, cut, language_by_name
 from precpatch.languages.json import Box, Scalar, parse
-from precpatch.languages.notebook.magics import commands, masked
+from precpatch.languages.notebook.magics import commands, masked, written
 from precpatch.languages.source import SourceFile
 
 _PYTHON_NAMES = frozenset({"ipython", "ipython2", "ipython3", "python", "python2", "python3"})
@@ -28,6 +28,16 @@ class Broken:
 
 
 @dataclass(frozen=True)
+class Written:
+    """A file that a cell writes: its language, its text, where that stands, and where to complain of it."""
+
+    language: str
+    text: str
+    runs: tuple[Run, ...]
+    where: str
+
+
+@dataclass(frozen=True)
 class Module:
     """The code cells as one Python file, the runs of characters that it is made of, and the cells that are left out.
 
@@ -35,12 +45,14 @@ class Module:
         python: the text for Python.
         commands: the commands in the cells as one script; every character stands where it stands in ``python``.
         runs: where each stretch of them stands in the file.
+        written: the files that cells write.
     """
 
     python: SourceFile
     commands: SourceFile
     runs: tuple[Run, ...]
     broken: tuple[Broken, ...]
+    written: tuple[Written, ...] = ()
 
 
 def module_of(source: SourceFile) -> Module:
@@ -54,12 +66,15 @@ def module_of(source: SourceFile) -> Module:
     shell: list[str] = []
     runs: list[Run] = []
     broken: list[Broken] = []
+    files: list[Written] = []
     at = string = 0
     for number, strings in _code_cells(boxes[0]) if boxes else ():
         cell = _SURROGATE.sub("?", "".join(str(each.value) for each in strings))
+        start, first = at, len(runs)
         for each in strings:
             runs += _runs(source.text, each, at, string)
             at, string = at + len(str(each.value)), string + 1
+        files += _written(source, number, strings, cell, [replace(run, at=run.at - start) for run in runs[first:]])
         python, error = masked(cell)
         if error is not None:
             broken.append(Broken(number, cell, _complaint(source, number, strings, error)))
@@ -68,7 +83,17 @@ def module_of(source: SourceFile) -> Module:
         at += 1
     texts = ["".join(each).encode() for each in (code, shell)]
     python_file, script = (SourceFile(source.path, text, facts=source.facts) for text in texts)
-    return Module(python_file, script, tuple(runs), tuple(broken))
+    return Module(python_file, script, tuple(runs), tuple(broken), tuple(files))
+
+
+def _written(source: SourceFile, number: int, strings: list[Scalar], cell: str, runs: list[Run]) -> Iterator[Written]:
+    """The file that a cell writes, if there is a reader for it."""
+    name, start = written(cell) or ("", 0)
+    language = language_by_name(name)
+    if language is not None:
+        line, _ = source.position(strings[0].start)
+        where = f"cell {number}, line {line}: {name}"
+        yield Written(language, cell[start:], tuple(cut(runs, start, len(cell), 0)), where)
 
 
 def _code_cells(root: Box) -> Iterator[tuple[int, list[Scalar]]]:

@@ -12,7 +12,13 @@ MAX_MAGICS = 100
 _PYTHON_CELLS = frozenset({"capture", "prun", "time", "timeit"})
 """Cell magics under which the rest of the cell is Python still."""
 
-_SHELL_CELLS = frozenset({"bash", "sh"})
+_SHELL_CELLS = re.compile(r"\s*%%(?:(?:bash|sh|shell)\b|script\s+(?:\S*/)?(?:bash|sh)\b)[^\r\n]*")
+_WRITES = re.compile(
+    r"""\s*%%(?:writefile|file)[ \t]+(?:(?:-a|--append)[ \t]+)?"""
+    r"""(?P<quote>["']?)(?P<name>[^\r\n"']+?)(?P=quote)[ \t]*(?:\r\n|\n|\r)"""
+)
+_VARIABLE = re.compile(r"\s*%(?:set_)?env[ \t]+(?P<name>\w+)(?:[ \t]*=[ \t]*|[ \t]+)(?=[^\s=])")
+_RUNS = re.compile(r"\s*(?:\w[\w.\[\], ]*=\s*)?(?:!|%(?:sx|system)\b|%(?=(?:pip|conda|mamba|micromamba|uv|run)\b))")
 _CELL_MAGIC = re.compile(r"\s*%%(\w*)")
 _MAGIC_LINE = re.compile(r"\s*(?:[%!?]|\w[\w.\[\], ]*=\s*[%!]\s*\w|[^#\n]*\?\s*$)")
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\n|\r|\Z)")
@@ -39,18 +45,40 @@ def masked(code: str) -> tuple[str, tuple[int, str] | None]:
 
 
 def commands(cell: str, masked: str) -> str:
-    """The commands of the shell in a cell, ``masked`` being what is left for Python; blanks for all else."""
+    """The commands of the shell in a cell, ``masked`` being what is left for Python; blanks for all else.
+
+    A variable that ``%env`` sets is an assignment, ``%pip`` and ``%run`` are commands like any other.
+    """
+    if shell := _SHELL_CELLS.match(cell):
+        return _blank(shell[0]) + cell[shell.end() :]
     magic = _CELL_MAGIC.match(cell)
-    if magic:
-        return _blank(cell[: magic.end()]) + cell[magic.end() :] if magic[1] in _SHELL_CELLS else _blank(cell)
+    if magic and magic[1] not in _PYTHON_CELLS:
+        return _blank(cell)
     lines = []
     goes_on = False
     for line in _LINE.finditer(cell):
         at = line.start() + len(line[1]) - len(line[1].lstrip())
-        starts = cell.startswith("!", at) and not masked.startswith("!", at)
-        lines.append(line[0].replace("!", " ", 1) if starts else line[0] if goes_on else _blank(line[0]))
-        goes_on = (starts or goes_on) and line[1].endswith("\\")
+        is_masked = line[1].strip() != "" and not masked.startswith(cell[at], at)
+        command = _command(line[0]) if is_masked and not goes_on else None
+        lines.append(line[0] if goes_on else _blank(line[0]) if command is None else command)
+        goes_on = (command is not None or goes_on) and line[1].endswith("\\")
     return "".join(lines)
+
+
+def written(cell: str) -> tuple[str, int] | None:
+    """The name of the file that a cell writes, and where its text starts."""
+    match = _WRITES.match(cell)
+    return (match["name"].strip(), match.end()) if match else None
+
+
+def _command(line: str) -> str | None:
+    """A line for IPython as one for the shell, each value where it stood; None where it is none."""
+    if variable := _VARIABLE.match(line):
+        assignment = f"{variable['name']}="
+        return assignment.rjust(variable.end()) + line[variable.end() :]
+    if runs := _RUNS.match(line):
+        return " " * runs.end() + line[runs.end() :]
+    return None
 
 
 def _problem(code: str) -> tuple[int, str] | None:

@@ -7,8 +7,9 @@ not read. Positions and ``text`` are those of the JSON file, escapes included.
 Lines for IPython (``%magic``, ``!command``, ``help?``) and cells for another program (``%%bash``) are blanked out
 before the code is parsed, and so is a cell that is not Python. The facts are those of the Python reader.
 
-The commands of the shell, ``!command`` and the cells ``%%bash`` and ``%%sh``, are joined as well, and the shell reader
-reads them; its mentions keep the language "shell".
+The commands of the shell (``!command``, ``%pip``, the cells ``%%bash`` and ``%%sh``) and the variables that ``%env``
+sets are joined as well, and the shell reader reads them; what ``%%writefile`` writes is read by the reader of that
+file. Their mentions keep the language that they are in.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from precpatch.languages.base import Reading
-from precpatch.languages.embedded import Embedded
+from precpatch.languages.embedded import Embedded, Parts, Run, inner_source, reader_of
 from precpatch.languages.json import JsonBytes, open_json
 from precpatch.languages.mention import Mention
-from precpatch.languages.notebook.cells import Module, module_of
+from precpatch.languages.notebook.cells import Written, module_of
 from precpatch.languages.python import PythonLanguage
 from precpatch.languages.shell import ShellLanguage
 from precpatch.languages.source import ReadError, SourceFile
@@ -50,6 +51,7 @@ class NotebookReading:
 
     def __init__(self, source: SourceFile, vocabulary: Vocabulary, text: bool = False) -> None:
         self.source = source
+        self._vocabulary = vocabulary
         self.module = module_of(source)
         needles = needles_of_words(vocabulary)
         for cell in self.module.broken:
@@ -57,20 +59,19 @@ class NotebookReading:
                 raise ReadError(cell.complaint)
         python = PythonLanguage().read(self.module.python, vocabulary, text)
         shell = ShellLanguage().read(self.module.commands, vocabulary, text)
-        self._python = self._embedded(python, self.module)
-        self._shell = self._embedded(shell, self.module)
+        parts = [self._embedded(python, self.module.runs), self._embedded(shell, self.module.runs)]
+        for file in self.module.written:
+            if needles.stand_in(file.text.encode()):
+                parts.append(self._embedded(_read(source, file, vocabulary, text), file.runs))
+        self._parts = Parts(parts)
 
-    def _embedded(self, reading: Reading, module: Module) -> Embedded:
-        return Embedded(self.source, reading, module.runs, unescape=_unescaped, escape=_escaped)
+    def _embedded(self, reading: Reading, runs: Sequence[Run]) -> Embedded:
+        return Embedded(self.source, reading, runs, unescape=_unescaped, escape=_escaped)
 
     @cached_property
     def mentions(self) -> Sequence[Mention]:
         """Every mention in the code cells, in order of position."""
-        commands = [mention for mention in self._shell.mentions if mention.language == ShellLanguage.name]
-        return sorted([*self._python.mentions, *commands], key=lambda mention: (mention.start, mention.end))
-
-    def _part_of(self, mention: Mention) -> Embedded:
-        return self._shell if mention.language == ShellLanguage.name else self._python
+        return sorted(self._parts.mentions, key=lambda mention: (mention.start, mention.end))
 
     def rewrite(self, mention: Mention, value: str) -> tuple[Edit, ...]:
         """The edits of the reader that told of it, in the JSON file; none where one would cross the strings of a cell.
@@ -78,20 +79,37 @@ class NotebookReading:
         Raises:
             ValueError: the value does not stand in one piece.
         """
-        return self._part_of(mention).rewrite(mention, value)
+        part = self._parts.of(mention)
+        return part.rewrite(mention, value) if part is not None else ()
 
     def extend(self, mention: Mention, value: str) -> tuple[Edit, ...]:
         """Add ``value`` to the literal that the mention stands in; none where that crosses the strings of a cell."""
-        return self._part_of(mention).extend(mention, value)
+        part = self._parts.of(mention)
+        return part.extend(mention, value) if part is not None else ()
 
     def check(self, data: bytes) -> str | None:
         """Parse the file and its cells again; None when all is as well as it was, else what is wrong."""
         try:
-            broken = module_of(open_json(self.source.path, data)).broken
+            module = module_of(open_json(self.source.path, data))
+            for file, before in zip(module.written, self.module.written, strict=False):
+                if file.text != before.text:
+                    _read(self.source, file, self._vocabulary)
         except ReadError as error:
             return str(error)
         known = {cell.number for cell in self.module.broken}
-        return next((cell.complaint for cell in broken if cell.number not in known), None)
+        return next((cell.complaint for cell in module.broken if cell.number not in known), None)
+
+
+def _read(source: SourceFile, file: Written, vocabulary: Vocabulary, text: bool = False) -> Reading:
+    """The reading of a file that a cell writes.
+
+    Raises:
+        ReadError: it does not parse.
+    """
+    try:
+        return reader_of(file.language).read(inner_source(source, file.text), vocabulary, text)
+    except ReadError as error:
+        raise ReadError(f"{file.where}, which it writes: {error}: not parsed, so left alone") from None
 
 
 def _unescaped(raw: str) -> str:
