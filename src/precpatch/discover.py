@@ -24,6 +24,9 @@ SUFFIXES = (".py", ".yaml", ".yml")
 MAX_BYTES = 2 * 1024 * 1024
 """Files above this many bytes are data, not source, and left alone unless they are named."""
 
+MAX_OTHER_BYTES = 256 * 1024
+"""Files of other kinds above this many bytes are data."""
+
 MAX_NAMED_BYTES = 64 * 1024 * 1024
 """Files above this many bytes are not read even where they are named."""
 
@@ -72,10 +75,12 @@ class Discovery:
     Attributes:
         files: to look at; relative to the root with ``/``, sorted.
         skipped: files and folders left alone that a person may want to know of, sorted by path.
+        others: files of other kinds that may say something; as ``files``.
     """
 
     files: tuple[str, ...]
     skipped: tuple[FileNote, ...]
+    others: tuple[str, ...] = ()
     _all: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
 
     def checkout(self) -> tuple[str, ...]:
@@ -90,6 +95,7 @@ def discover(
     exclude: Sequence[str] = (),
     *,
     suffixes: Sequence[str] = SUFFIXES,
+    others: Callable[[str], bool] | None = None,
     max_bytes: int = MAX_BYTES,
     max_named_bytes: int = MAX_NAMED_BYTES,
 ) -> Discovery:
@@ -102,6 +108,7 @@ def discover(
         include: gitignore-style globs of files to take from the folders in ``LEFT_ALONE`` and ``EDITORS``.
         exclude: gitignore-style globs of files to leave out, whatever else names them.
         suffixes: ends of the names to take.
+        others: which of the other files to take as well, if they are not above ``MAX_OTHER_BYTES``.
         max_bytes: files above this size are skipped, with a note, unless they are named.
         max_named_bytes: the limit for files that are named.
 
@@ -121,15 +128,16 @@ def discover(
         suffixes=tuple(suffixes),
         max_bytes=max_bytes,
         max_named_bytes=max_named_bytes,
+        others=others,
     )
     for path in scope.files:
         chooser.take_named(path)
-    whole = _Whole(real_root, chooser.suffixes, max_bytes)
+    whole = _Whole(real_root, chooser.suffixes, max_bytes, others)
     if scope.folders:
         listing = whole.listing
         for folder in scope.folders:
             if folder and not listing.has_below(folder):
-                listing += _walk(real_root, folder, chooser.suffixes)
+                listing += _walk(real_root, folder, chooser.suffixes, others)
         chooser.take_listing(listing)
     return replace(chooser.result(), _all=whole.files)
 
@@ -141,10 +149,11 @@ class _Whole:
     root: Path
     suffixes: tuple[str, ...]
     max_bytes: int
+    others: Callable[[str], bool] | None = None
 
     @cached_property
     def listing(self) -> _Listing:
-        return _git_listing(self.root) or _walk(self.root, "", self.suffixes)
+        return _git_listing(self.root) or _walk(self.root, "", self.suffixes, self.others)
 
     def files(self) -> tuple[str, ...]:
         """The files that are looked at unless something else is asked for."""
@@ -238,7 +247,9 @@ class _Chooser:
     suffixes: tuple[str, ...]
     max_bytes: int
     max_named_bytes: int
+    others: Callable[[str], bool] | None = None
     files: set[str] = field(default_factory=set)
+    found_others: set[str] = field(default_factory=set)
     notes: dict[str, str] = field(default_factory=dict)
     left_alone: dict[str, int] = field(default_factory=dict)
     open_folders: dict[str, bool] = field(default_factory=dict)
@@ -249,7 +260,8 @@ class _Chooser:
         Raises:
             UserError: it is of a kind that is looked at, but cannot be read.
         """
-        if not path.endswith(self.suffixes):
+        is_other = not path.endswith(self.suffixes)
+        if is_other and not (self.others and self.others(path)):
             self.notes[path] = f"not a kind of file that is looked at ({', '.join(self.suffixes)})"
         elif self.exclude and self.exclude.match_file(path):
             self.notes[path] = "named, but also excluded"
@@ -257,14 +269,17 @@ class _Chooser:
             obstacle = self._obstacle(path, self.max_named_bytes)
             if obstacle not in (None, _PRIVATE):
                 raise UserError(f"{path}: {obstacle}; to go on without this file: --exclude")
-            self._note_or_take(path, obstacle)
+            self._note_or_take(path, obstacle, is_other)
 
     def take_listing(self, listing: _Listing) -> None:
         """Take what the listing holds of the folders that the user named."""
         self.open_folders.update(dict.fromkeys(self.scope.folders, True), **{"": True})
         for path in dict.fromkeys(listing.paths):
-            if path.endswith(self.suffixes) and self.scope.covers(path) and path not in self.files:
-                self._take_listed(path)
+            if path.endswith(self.suffixes):
+                if self.scope.covers(path) and path not in self.files:
+                    self._take_listed(path)
+            elif self.others and self.others(path) and self.scope.covers(path):
+                self._take_other(path)
         for folder, reason in listing.closed.items():
             is_named = folder in self.scope.folders
             if is_named and reason == _OWN_REPOSITORY:
@@ -278,7 +293,7 @@ class _Chooser:
             files = "1 file" if count == 1 else f"{count} files"
             self.notes[folder] = f"{files} left alone by default; to look at them too: --include '{folder}/'"
         notes = tuple(FileNote(path, message) for path, message in sorted(self.notes.items()))
-        return Discovery(tuple(sorted(self.files)), notes)
+        return Discovery(tuple(sorted(self.files)), notes, tuple(sorted(self.found_others)))
 
     def _take_listed(self, path: str) -> None:
         if self.exclude and self.exclude.match_file(path):
@@ -291,12 +306,20 @@ class _Chooser:
         else:
             self._note_or_take(path, self._obstacle(path, self.max_bytes))
 
+    def _take_other(self, path: str) -> None:
+        """Take a file of another kind; one that cannot be read, or is too large, is not worth a word."""
+        if (self.exclude and self.exclude.match_file(path)) or not self._is_open(path.rpartition("/")[0]):
+            return
+        is_wanted = all(self._is_wanted(each, path) for each in _asked_for_only(path))
+        if is_wanted and self._obstacle(path, MAX_OTHER_BYTES) is None:
+            self.found_others.add(path)
+
     def _is_wanted(self, folder: str, path: str) -> bool:
         return self.scope.names_part_of(folder, path) or bool(self.include and self.include.match_file(path))
 
-    def _note_or_take(self, path: str, obstacle: str | None) -> None:
+    def _note_or_take(self, path: str, obstacle: str | None, is_other: bool = False) -> None:
         if obstacle is None:
-            self.files.add(path)
+            (self.found_others if is_other else self.files).add(path)
         elif obstacle != _GONE:  # git lists files that are deleted in the work tree
             self.notes[path] = obstacle
 
@@ -429,8 +452,13 @@ def _git(root: Path, *arguments: str) -> bytes | None:
     return result.stdout
 
 
-def _walk(root: Path, start: str, suffixes: tuple[str, ...]) -> _Listing:
-    """The files with these suffixes below the folder ``start`` of ``root`` that no .gitignore file there names."""
+def _walk(
+    root: Path,
+    start: str,
+    suffixes: tuple[str, ...],
+    others: Callable[[str], bool] | None = None,
+) -> _Listing:
+    """The files of these kinds below the folder ``start`` of ``root`` that no .gitignore file there names."""
     paths: list[str] = []
     closed: dict[str, str] = {}
     pending = [_Folder(start, ())]
@@ -440,10 +468,14 @@ def _walk(root: Path, start: str, suffixes: tuple[str, ...]) -> _Listing:
             with os.scandir(root / folder.path) as found:
                 entries = list(found)
             folder = _with_ignore_file(folder, entries)
-            pending += _sort_out(folder, entries, suffixes, paths, closed)
+            pending += _sort_out(folder, entries, lambda path: _is_of_a_kind(path, suffixes, others), paths, closed)
         except OSError as error:
             closed[folder.path] = f"cannot be read: {error.strerror}"
     return _Listing(tuple(paths), closed)
+
+
+def _is_of_a_kind(path: str, suffixes: tuple[str, ...], others: Callable[[str], bool] | None) -> bool:
+    return path.endswith(suffixes) or (others is not None and others(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,7 +500,7 @@ class _Folder:
 def _sort_out(
     folder: _Folder,
     entries: Iterable[os.DirEntry[str]],
-    suffixes: tuple[str, ...],
+    is_wanted: Callable[[str], bool],
     paths: list[str],
     closed: dict[str, str],
 ) -> Iterator[_Folder]:
@@ -476,7 +508,7 @@ def _sort_out(
     for entry in entries:
         path = folder.path_of(entry.name)
         if not entry.is_dir(follow_symlinks=False):
-            if path.endswith(suffixes) and not folder.ignores(path):
+            if is_wanted(path) and not folder.ignores(path):
                 paths.append(path)
         elif not _is_never(entry.name) and not folder.ignores(path + "/"):
             if os.path.lexists(os.path.join(entry.path, ".git")):

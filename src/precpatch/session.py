@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from precpatch.config import Settings, did_you_mean
 from precpatch.discover import LEAVES_ROOT, Discovery, discover
 from precpatch.engine.decide import decide
-from precpatch.engine.finding import REWRITE, Finding, file_report
+from precpatch.engine.finding import REPORT, REWRITE, Finding, file_report
 from precpatch.engine.padding import PaddingHomes, with_homes
 from precpatch.engine.policy import Policy
 from precpatch.engine.rules import Rule, load_rules
@@ -19,12 +19,17 @@ from precpatch.engine.settle import settle_checkout, settle_file
 from precpatch.errors import UserError
 from precpatch.gpu.target import Target
 from precpatch.languages import language_of, languages
-from precpatch.languages.base import ReadError, Reading
+from precpatch.languages.base import Language, ReadError, Reading
+from precpatch.languages.near import BY_LOOK
+from precpatch.languages.plain import PlainLanguage, may_decide, script_language
 from precpatch.notes import FileNote
 from precpatch.patch.edits import PatchSet
 from precpatch.patch.transaction import not_writable
 from precpatch.plan import Plan
 from precpatch.shim import padding_source
+
+_HEAD = 4096
+"""So many bytes say whether a file is text, and what its first line is."""
 
 
 def plan(root: Path, paths: Sequence[Path], target: Target, settings: Settings, *, show_text: bool = False) -> Plan:
@@ -40,10 +45,14 @@ def plan(root: Path, paths: Sequence[Path], target: Target, settings: Settings, 
     Raises:
         UserError: a path or a rule file cannot be used.
     """
-    found = discover(root, paths, settings.include, settings.exclude, suffixes=tuple(languages()))
-    run = _Run(root, policy_for(settings, target, show_text=show_text))
+    policy = policy_for(settings, target, show_text=show_text)
+    others = may_decide if policy.needles["shell"] else None
+    found = discover(root, paths, settings.include, settings.exclude, suffixes=tuple(languages()), others=others)
+    run = _Run(root, policy)
     for path in found.files:
         run.take(path)
+    for path in found.others:
+        run.take_other(path)
     run.settle_waiting(found)
     locked = {note.path for note in not_writable(root, run.patches())}
     run.findings = settle_checkout(run.policy, run.findings, locked)
@@ -56,7 +65,7 @@ def plan(root: Path, paths: Sequence[Path], target: Target, settings: Settings, 
         patches=run.patches(),
         errors=tuple(sorted(run.errors, key=lambda note: note.path)),
         skipped=tuple(note for note in found.skipped if note not in outside),
-        files_scanned=len(found.files),
+        files_scanned=len(found.files) + run.scripts,
     )
 
 
@@ -67,6 +76,7 @@ class _Run:
     Attributes:
         originals: the bytes of the files that a fix may change.
         waiting: the files with a fix that depends on the rest of the checkout.
+        scripts: number of files without a suffix that are known, and read, as scripts.
     """
 
     root: Path
@@ -75,11 +85,12 @@ class _Run:
     errors: list[FileNote] = field(default_factory=list)
     originals: dict[str, bytes] = field(default_factory=dict)
     waiting: list[tuple[Reading, list[Finding]]] = field(default_factory=list)
+    scripts: int = 0
 
-    def take(self, path: str) -> None:
+    def take(self, path: str, language: Language | None = None) -> None:
         """Read a file and decide about it."""
         try:
-            reading = read_file(path, (self.root / path).read_bytes(), self.policy)
+            reading = read_file(path, (self.root / path).read_bytes(), self.policy, language)
         except OSError as error:
             self.errors.append(FileNote(path, f"cannot be read: {error.strerror}"))
             return
@@ -93,6 +104,19 @@ class _Run:
             self.waiting.append((reading, found))
         else:
             self._settle(reading, found)
+
+    def take_other(self, path: str) -> None:
+        """Read a file that is near to a script; of one that no reader knows, say whether it sets something."""
+        with suppress(OSError), open(self.root / path, "rb") as file:
+            head = file.read(_HEAD)
+            if b"\0" in head:
+                return
+            language = language_of(path) or script_language(path, head)
+            if language is not None:
+                self.scripts += 1
+                self.take(path, language)
+                return
+            self.findings += unread(path, head + file.read(), self.policy)
 
     def settle_waiting(self, found: Discovery) -> None:
         """Make the fixes that depend on the rest of the checkout."""
@@ -161,17 +185,49 @@ def _chosen(rules: Sequence[Rule], settings: Settings) -> tuple[Rule, ...]:
     return tuple(rule for rule in rules if is_chosen(rule))
 
 
-def read_file(path: str, data: bytes, policy: Policy) -> Reading | None:
+def unread(path: str, data: bytes, policy: Policy) -> list[Finding]:
+    """One report on a file of a kind that no reader knows, if a line of it sets what the rules look for.
+
+    A list of requirements is known well enough for the report of the rule itself.
+    """
+    if not policy.needles["shell"].stand_in(data):
+        return []
+    language = PlainLanguage()
+    try:
+        source = language.open(path, data)
+    except ReadError:
+        return []
+    reading = language.read(source, policy.vocabulary)
+    found = [each for each in decide(policy, reading) if each.action in (REWRITE, REPORT) and each.rule in policy.known]
+    if not found or reading.is_list:
+        return found
+    first = min((each.mention for each in found), key=lambda mention: mention.start)
+    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    says = f"{first.key}: {first.text}" if first.key else first.text
+    message = f"files of this kind are not read, and this one decides ({says}{more}): see to it yourself"
+    return [replace(file_report(path, "not-read", message), mention=replace(first, language="", kind="file"))]
+
+
+def read_file(path: str, data: bytes, policy: Policy, language: Language | None = None) -> Reading | None:
     """The reading of one file; None where its language is not known or nothing that the rules look for stands in it.
+
+    Args:
+        path: the file, relative to the root of the run.
+        data: its bytes.
+        policy: what decides.
+        language: the reader, where the file is not known by its suffix.
 
     Raises:
         ReadError: the bytes cannot be decoded or parsed.
     """
-    language = language_of(path)
-    needles = policy.needles.get(language.name) if language else None
-    if language is None or not needles or not (needles.stand_in(data) or language.hides(data)):
+    known = language or language_of(path)
+    needles = policy.needles.get(known.name) if known else None
+    if known is None or not needles or not (needles.stand_in(data) or known.hides(data)):
         return None
-    return language.read(language.open(path, data), policy.vocabulary, policy.show_text)
+    source = known.open(path, data)
+    if language is not None:
+        source = replace(source, facts=source.facts | BY_LOOK)
+    return known.read(source, policy.vocabulary, policy.show_text)
 
 
 def file_findings(path: str, data: bytes, policy: Policy) -> list[Finding]:

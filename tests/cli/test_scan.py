@@ -82,7 +82,7 @@ def test_files_by_name_as_a_hook_passes_them(checkout: Path, precpatch: Run) -> 
     (checkout / "run.toml").write_text("dtype = 'bfloat16'")
     answer = precpatch("scan", "verl/model.py", "verl/other.py", "verl/notes.txt", "verl/run.toml", "--target", "p40")
     assert (answer.code, answer.err) == (1, "")
-    assert "1 site to rewrite in 1 file." in answer.text
+    assert "1 site to rewrite in 1 file, 1 site needs a person." in answer.text
     assert precpatch("scan", "verl/notes.txt", "--target", "p40").code == 0
 
 

@@ -80,6 +80,8 @@ PLACES = {
         "r.sh",
         'if [ "$X" = flash_attention_2 ]; then\n  run a.attn_implementation=flash_attention_2\nfi\n',
     ),
+    ("by-look", "python"): ("Dockerfile", 'RUN python -c "import torch; x = torch.bfloat16"\n'),
+    ("by-look", "shell"): ("Dockerfile", "ENV TORCH_DTYPE=bfloat16\n"),
     ("collected", "python"): ("m.py", "import torch\nknown.append(torch.bfloat16)\n"),
     ("composed", "python"): ("m.py", 'import torch\nx = f(dtype=getattr(torch, "bfloat" + "16"))\n'),
     ("default", "shell"): ("r.sh", "X=${DTYPE:-bfloat16}\n"),

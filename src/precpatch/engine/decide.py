@@ -19,6 +19,9 @@ from precpatch.languages.mention import ROLES, Mention, place
 from precpatch.languages.source import SourceFile
 from precpatch.patch.edits import Edit
 
+BY_LOOK = "by-look"
+"""The fact of a file that is known by its look only: its fixes are for a person to review."""
+
 WAITS = "padding"
 """What a rule rewrites to where the rest of the checkout decides: the edits are made last."""
 
@@ -52,6 +55,8 @@ def decide(policy: Policy, reading: Reading) -> list[Finding]:
     source = reading.source
     suppressions = Suppressions(source)
     mentions = with_neighbours(policy.vocabulary, reading.mentions)
+    if BY_LOOK in source.facts:
+        mentions = [_with_fact(mention, BY_LOOK) for mention in mentions]
     cases = [_shared_verdict(policy, suppressions, mention) for mention in mentions]
     _hold_back_attention(policy, cases)
     _settle_followers(cases)
@@ -66,6 +71,11 @@ def decide(policy: Policy, reading: Reading) -> list[Finding]:
 
 
 # --- the first verdict ---------------------------------------------------------------------------------------------
+
+
+def _with_fact(mention: Mention, fact: str) -> Mention:
+    also = tuple(_with_fact(each, fact) for each in mention.also)
+    return replace(mention, facts=mention.facts | {fact}, also=also)
 
 
 def _shared_verdict(policy: Policy, suppressions: Suppressions, mention: Mention) -> _Case:
@@ -95,7 +105,7 @@ def _first_verdict(policy: Policy, suppressions: Suppressions, mention: Mention)
         return _Case(mention, rule, SUPPRESSED, "suppressed by a comment")
     if rule.action in {"report", "keep"}:
         return _Case(mention, rule, rule.action, message)
-    if rule.safety == "unsafe" and not policy.unsafe:
+    if (rule.safety == "unsafe" or BY_LOOK in mention.facts) and not policy.unsafe:
         return _Case(mention, rule, UNSAFE, f"{message} (a fix to review: --unsafe makes it)")
     return _Case(mention, rule, REWRITE, message)
 

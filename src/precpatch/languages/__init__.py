@@ -1,4 +1,4 @@
-"""The readers, one a language, found by a file's suffix."""
+"""The readers, one a language, found by a file's name."""
 
 from __future__ import annotations
 
@@ -28,5 +28,8 @@ def languages() -> dict[str, Language]:
 
 
 def language_of(path: str) -> Language | None:
-    """The reader for a file, by the suffix of its name."""
-    return languages().get(PurePosixPath(path).suffix)
+    """The reader for a file, by the suffix of its name, or by a name such as Dockerfile."""
+    from precpatch.languages.near import near_language
+
+    name = PurePosixPath(path).name
+    return languages().get(PurePosixPath(name).suffix) or near_language(name)

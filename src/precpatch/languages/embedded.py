@@ -6,6 +6,7 @@ file, through the escapes that the outer language writes. An edit that cannot be
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,9 @@ BY_SUFFIX = {
     **dict.fromkeys((".sh", ".bash", ".slurm", ".sbatch"), "shell"),
 }
 """The languages that other files hold, by the end of the name that a text is given there."""
+
+_BARE = re.compile(r"[\w.,+/:@%=$-]+", re.ASCII)
+"""A word of a command that needs no quotes."""
 
 Unescape = Callable[[str], str]
 """From the text of the outer file to what it says."""
@@ -93,6 +97,15 @@ class InnerText:
         stop = len(text) if end is None else end
         self.runs += cut(runs, start, stop, self.size)
         self._add(text[start:stop])
+
+    def word(self, text: str, runs: Iterable[Run], start: int = 0) -> None:
+        """Add a text from its character ``start`` on as one word of a command, in quotes where it needs them."""
+        if _BARE.fullmatch(text, start):
+            self.piece(text, runs, start)
+            return
+        self.stand_in("'")
+        self.piece(text.replace("'", '"'), runs, start)
+        self.stand_in("'")
 
     def _add(self, text: str) -> None:
         self.parts.append(text)

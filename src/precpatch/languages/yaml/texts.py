@@ -21,7 +21,6 @@ from precpatch.languages.embedded import (
     Embedded,
     InnerText,
     Parts,
-    Run,
     inner_source,
     language_by_name,
     reader_of,
@@ -57,7 +56,6 @@ _DOCUMENT = re.compile(r".*\.(?:md|rst|txt)", re.IGNORECASE)
 _FILE = re.compile(r".*(?P<language>yaml|json)", re.IGNORECASE | re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _UPPER = re.compile(r"[A-Z_][A-Z0-9_]*")
-_BARE = re.compile(r"[\w.,+/:@%=$-]+", re.ASCII)
 _ITEM = re.compile(r"\[(\d+)\]$")
 _SCRIPT_NEXT = re.compile(r"-[a-z]*c")
 _LEADING = re.compile(r"\s*(?:-|\+|[A-Za-z_][\w/@]*\.[\w.@/]*=)")
@@ -169,7 +167,7 @@ class Jobs:
         if runs is None:
             return
         self.inner.stand_in(f"export {name}=")
-        self._word(scalar.value, runs, start)
+        self.inner.word(scalar.value, runs, start)
         self.inner.stand_in("\n")
         self.variables.append(name)
         self.taken.add(id(scalar))
@@ -217,19 +215,10 @@ class Jobs:
                 self.inner.stand_in("x ")
             place = number + 1
             if runs is not None:
-                self._word(item.value, runs, 0)
+                self.inner.word(item.value, runs)
                 self.inner.stand_in(" ")
                 self.taken.add(id(item))
         self._end_script(start)
-
-    def _word(self, value: str, runs: Iterable[Run], start: int) -> None:
-        """A text from its character ``start`` on as one word, in quotes where it needs them."""
-        if _BARE.fullmatch(value, start):
-            self.inner.piece(value, runs, start)
-            return
-        self.inner.stand_in("'")
-        self.inner.piece(value.replace("'", '"'), runs, start)
-        self.inner.stand_in("'")
 
     def _end_script(self, start: int) -> None:
         if self.inner.size > start:
