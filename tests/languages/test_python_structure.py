@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 import pytest
+from readers import Reader
 
 from precpatch.languages.python import PythonLanguage
 from precpatch.languages.python.structure import replace_import, replace_module
-from readers import Reader
 
 READER = Reader(PythonLanguage())
 
@@ -42,7 +42,10 @@ def test_a_list_grows_by_one_in_its_own_layout(before: str, after: str) -> None:
     ("before", "after"),
     [
         ("from flash_attn.bert_padding import pad_input", "from verl.x import pad_input"),
-        ("from  flash_attn \\\n import (\n  a, # import\n  b,\n)", "from  verl.x \\\n import (\n  a, # import\n  b,\n)"),
+        (
+            "from  flash_attn \\\n import (\n  a, # import\n  b,\n)",
+            "from  verl.x \\\n import (\n  a, # import\n  b,\n)",
+        ),
         ("from a.b import(c)", "from verl.x import(c)"),
     ],
 )
@@ -68,7 +71,7 @@ def test_a_list_grows_without_libcst() -> None:
     code = (
         "import sys; from precpatch.gpu.resolve import resolve_target; from precpatch.config import Settings;"
         "from precpatch.session import file_findings, policy_for;"
-        "data = b'def f(dtype=\"bf16\"):\\n    assert dtype in [\"bf16\", \"fp16\"]\\n';"
+        'data = b\'def f(dtype="bf16"):\\n    assert dtype in ["bf16", "fp16"]\\n\';'
         "found = file_findings('m.py', data, policy_for(Settings(), resolve_target('p40')));"
         "print([each.after for each in found if each.after], 'libcst' in sys.modules)"
     )

@@ -15,6 +15,7 @@ A module can do anything, also lie about itself or start a session of its own, w
 the process that imports it is undone where that is cheap; what still fails after others is tried by itself.
 
 Not seen: modules that are only named by a text put together at run time; code in functions, which is not called;
-configs that no ``@hydra.main`` names; what launch scripts set on top of a config, which is for the scan; what happens at import on a machine with a GPU only, but for imports of
-flash_attn, which are tried a second time with ``torch.cuda.is_available()`` saying yes.
+configs that no ``@hydra.main`` names; what launch scripts set on top of a config, which is for the scan; what happens
+at import on a machine with a GPU only, but for imports of flash_attn, which are tried a second time with
+``torch.cuda.is_available()`` saying yes.
 """

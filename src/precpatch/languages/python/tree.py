@@ -159,7 +159,6 @@ _FIELDS = _Fields()
 _FIELDS[ast.Constant] = ()
 
 
-
 def _head(node: ast.AST, first: ast.AST | None) -> tuple[int, int]:
     """The lines of what stands before the block of a compound statement; ``first`` is the first statement in it."""
     start = _span(node)[0] if hasattr(node, "lineno") else 1

@@ -231,7 +231,9 @@ class Script:
             setting = self._keyed(around, match)
             start = match.end()
         elif around.box.type == "variable_assignment":
-            pass
+            if self._is_wheel(start, end):  # installed by the name of the variable
+                self._add(around, (start, end), REQUIREMENT, Setting("import", facts=around.facts | {"install"}))
+                return
         elif option := OPTION.fullmatch(self.code, start, end):
             self._flag(around, option)
             return
@@ -253,6 +255,13 @@ class Script:
                 setting = replace(setting, key=name, facts=setting.facts - {"argument"} | {"variable"})
         self._value(around, value, setting)
         self._take(around, (start, end), names, value, setting)
+
+    def _is_wheel(self, start: int, end: int) -> bool:
+        """Whether a word is the file or the address of a package that an installer takes."""
+        return (
+            self.code.endswith(".whl", start, end)
+            and self.vocabulary.requirement.search(self.code, start, end) is not None
+        )
 
     def _take(
         self,
