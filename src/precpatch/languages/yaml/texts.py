@@ -48,6 +48,9 @@ _LINES = re.compile(r"(?:.*[_.-])?(?:commands|script|run|runcmd|setup)")
 _ORDER = {"entrypoint": 0, "command": 1}
 """Lists of words in one mapping make one command: first what is started, then its arguments."""
 
+_MAX_KEY = 200
+"""A longer key is not looked at, so that hostile files stay cheap to read."""
+
 _PROSE = frozenset({"comment", "content", "description", "doc", "docs", "help", "message", "note", "notes", "prompt"})
 _PROSE |= frozenset({"readme", "summary", "text", "title", "name", "experiment_name"})
 """Keys under which a text that looks like a command is for people."""
@@ -245,7 +248,7 @@ def _joined(lists: Iterable[list[Scalar]]) -> Iterator[list[Scalar]]:
     found: dict[int, list[list[Scalar]]] = {}
     for items in lists:
         box = items[0].box
-        if box is not None and not _LINES.fullmatch(box.key or ""):
+        if box is not None and not _is_key_of_lines(box.key):
             above = box.parent if box.parent is not None and not box.parent.is_list else box
             found.setdefault(above.number, []).append(items)
     for group in found.values():
@@ -268,7 +271,11 @@ def _is_variable(box: Box) -> bool:
 
 
 def _is_command_key(key: str | None) -> bool:
-    return key is not None and _COMMAND.fullmatch(key) is not None
+    return key is not None and len(key) <= _MAX_KEY and _COMMAND.fullmatch(key) is not None
+
+
+def _is_key_of_lines(key: str | None) -> bool:
+    return key is not None and len(key) <= _MAX_KEY and _LINES.fullmatch(key) is not None
 
 
 def _is_command(scalar: Scalar) -> bool:
@@ -278,8 +285,7 @@ def _is_command(scalar: Scalar) -> bool:
         return False
     if scalar.slot == "item":
         follows = scalar.named is not None and _SCRIPT_NEXT.fullmatch(scalar.named.value) is not None
-        by_key = _LINES.fullmatch(scalar.key or "") is not None
-        if follows or by_key:
+        if follows or _is_key_of_lines(scalar.key):
             return True
     elif _is_command_key(scalar.key):
         return True
@@ -289,6 +295,8 @@ def _is_command(scalar: Scalar) -> bool:
 def _is_for_people(scalar: Scalar) -> bool:
     """Whether a scalar stands under a key that says that people are to read it."""
     name = scalar.named.value if scalar.named is not None and scalar.slot == "value" else ""
+    if len(scalar.key or "") > _MAX_KEY or len(name) > _MAX_KEY:
+        return True
     return (scalar.key or "").lower() in _PROSE or _DOCUMENT.fullmatch(name) is not None
 
 
@@ -297,6 +305,8 @@ def _file_in(scalar: Scalar) -> str | None:
     if scalar.slot != "value" or scalar.style not in ("|", ">"):
         return None
     name = scalar.named.value if scalar.named is not None else ""
+    if len(name) > _MAX_KEY:
+        return None
     if (language := language_by_name(name)) is not None:
         return language
     if match := _FILE.fullmatch(name):
