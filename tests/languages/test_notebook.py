@@ -323,6 +323,25 @@ def test_a_file_that_a_cell_writes_is_read_as_what_it_is(name: str, end: str) ->
     assert run("n.ipynb", cells("bfloat16")).text == cells("float32")
 
 
+@pytest.mark.parametrize(
+    ("name", "body", "rules"),
+    [
+        ("requirements.txt", "torch\nflash-attn\n", ["flash-attn-install"]),
+        ("c.toml", '[model]\ndtype = "bfloat16"\nname = "bf16"\n', ["dtype-setting"]),
+        (
+            "Dockerfile",
+            "RUN pip install flash-attn\nENV TORCH_DTYPE=bfloat16\n",
+            ["dtype-setting", "flash-attn-install"],
+        ),
+        ("README.md", "python t.py --dtype bfloat16\n", []),
+    ],
+)
+def test_a_written_file_of_another_kind_is_told_place_by_place(name: str, body: str, rules: list[str]) -> None:
+    text = notebook(f"%%writefile {name}\n{body}")
+    outcome = run("n.ipynb", text)
+    assert (outcome.text, [rule for _, rule in outcome.reports]) == (text, rules)
+
+
 def test_a_written_file_that_does_not_parse_is_told() -> None:
     text = notebook("x = 1", "%%writefile c.yaml\ndtype: bfloat16\n a: [")
     assert error_of(text).startswith("cell 2, line 15: c.yaml, which it writes: line 2")

@@ -159,6 +159,14 @@ def test_a_file_in_a_scalar_is_read_as_what_it_is(name: str, body: str, after: s
         assert outcome.text == outer(after or body)
 
 
+def test_json_in_quotes_is_read_as_what_it_is_and_reported_where_it_is_escaped() -> None:
+    text = """model_json: '{"model_type": "x", "torch_dtype": "bfloat16"}'\n"""
+    assert run("c.yaml", text).text == text.replace("bfloat16", "float32")
+    escaped = 'model_json: "{\\"model_type\\": \\"x\\", \\"torch_dtype\\": \\"bfloat16\\"}"\n'
+    after = run("c.yaml", escaped)
+    assert (after.text, after.reports) == (escaped, [(1, "dtype-setting")])
+
+
 def test_scripts_of_one_document_cannot_break_each_other() -> None:
     broken = "- run: echo 'never closed\n- run: |\n    cat <<EOF\n    no end\n"
     text = f"steps:\n{broken}- run: python t.py --dtype bfloat16 x\n"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from precpatch.languages.embedded import Run, cut, language_by_name
+from precpatch.languages.embedded import Run, cut
 from precpatch.languages.json import Box, Scalar, parse
 from precpatch.languages.notebook.magics import commands, masked, written
 from precpatch.languages.source import SourceFile
@@ -29,9 +29,9 @@ class Broken:
 
 @dataclass(frozen=True)
 class Written:
-    """A file that a cell writes: its language, its text, where that stands, and where to complain of it."""
+    """A file that a cell writes: its name, its text, where that stands, and where to complain of it."""
 
-    language: str
+    name: str
     text: str
     runs: tuple[Run, ...]
     where: str
@@ -87,13 +87,12 @@ def module_of(source: SourceFile) -> Module:
 
 
 def _written(source: SourceFile, number: int, strings: list[Scalar], cell: str, runs: list[Run]) -> Iterator[Written]:
-    """The file that a cell writes, if there is a reader for it."""
+    """The file that a cell writes, if it writes one."""
     name, start = written(cell) or ("", 0)
-    language = language_by_name(name)
-    if language is not None:
+    if name:
         line, _ = source.position(strings[0].start)
         where = f"cell {number}, line {line}: {name}"
-        yield Written(language, cell[start:], tuple(cut(runs, start, len(cell), 0)), where)
+        yield Written(name, cell[start:], tuple(cut(runs, start, len(cell), 0)), where)
 
 
 def _code_cells(root: Box) -> Iterator[tuple[int, list[Scalar]]]:

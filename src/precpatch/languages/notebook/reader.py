@@ -16,13 +16,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
+from pathlib import PurePosixPath
 
-from precpatch.languages.base import Reading
-from precpatch.languages.embedded import Embedded, Parts, Run, inner_source, reader_of
+from precpatch.languages.base import Language, Reading
+from precpatch.languages.embedded import Embedded, Parts, Run, inner_source, language_by_name, reader_of
 from precpatch.languages.json import JsonBytes, open_json
 from precpatch.languages.mention import Mention
+from precpatch.languages.near import near_language
 from precpatch.languages.notebook.cells import Written, module_of
+from precpatch.languages.plain import PlainLanguage, may_decide
 from precpatch.languages.python import PythonLanguage
 from precpatch.languages.shell import ShellLanguage
 from precpatch.languages.source import ReadError, SourceFile
@@ -61,7 +65,7 @@ class NotebookReading:
         shell = ShellLanguage().read(self.module.commands, vocabulary, text)
         parts = [self._embedded(python, self.module.runs), self._embedded(shell, self.module.runs)]
         for file in self.module.written:
-            if needles.stand_in(file.text.encode()):
+            if needles.stand_in(file.text.encode()) and may_decide(file.name):
                 parts.append(self._embedded(_read(source, file, vocabulary, text), file.runs))
         self._parts = Parts(parts)
 
@@ -100,14 +104,20 @@ class NotebookReading:
         return next((cell.complaint for cell in module.broken if cell.number not in known), None)
 
 
+def _language_of(name: str) -> Language | None:
+    language = language_by_name(name)
+    return reader_of(language) if language is not None else near_language(PurePosixPath(name).name)
+
+
 def _read(source: SourceFile, file: Written, vocabulary: Vocabulary, text: bool = False) -> Reading:
-    """The reading of a file that a cell writes.
+    """The reading of a file that a cell writes; of a kind that no reader knows, what single lines of it say.
 
     Raises:
         ReadError: it does not parse.
     """
     try:
-        return reader_of(file.language).read(inner_source(source, file.text), vocabulary, text)
+        inner = replace(inner_source(source, file.text), path=file.name)
+        return (_language_of(file.name) or PlainLanguage()).read(inner, vocabulary, text)
     except ReadError as error:
         raise ReadError(f"{file.where}, which it writes: {error}: not parsed, so left alone") from None
 

@@ -301,8 +301,9 @@ def _is_for_people(scalar: Scalar) -> bool:
 
 
 def _file_in(scalar: Scalar) -> str | None:
-    """The language of a whole file that a block scalar holds, by the name that it stands under or by its lines."""
-    if scalar.slot != "value" or scalar.style not in ("|", ">"):
+    """The language of a whole file that a scalar holds, by the name that it stands under or by its lines."""
+    is_block = scalar.style in ("|", ">")
+    if scalar.slot != "value" or not (is_block or scalar.value.lstrip().startswith("{")):
         return None
     name = scalar.named.value if scalar.named is not None else ""
     if len(name) > _MAX_KEY:
