@@ -16,6 +16,7 @@ from precpatch.languages.shell import ShellLanguage
 from precpatch.languages.source import ReadError, SourceFile
 from precpatch.patch.edits import Edit
 from precpatch.vocabulary import Vocabulary
+from precpatch.vocabulary.needles import needles_of_words
 
 BY_LOOK = frozenset({"by-look"})
 """The fact of all that stands in such a file: what is changed there is for a person to review."""
@@ -184,7 +185,14 @@ class NearLanguage(ShellLanguage):
         """
         found = self._scripts(source.text)
         inner = replace(inner_source(source, found.inner.text), depth=source.depth)
-        reading = self.read_parts(inner, vocabulary, found.spans, text)
+        needles = needles_of_words(vocabulary)
+        code = found.inner.text
+        spans = [
+            (start, end)
+            for start, end in found.spans
+            if code.startswith("export ", start) or needles.stand_in(code[start:end].encode())
+        ]  # a command without a word need not be parsed; a variable may be taken by one that has one
+        reading = self.read_parts(inner, vocabulary, spans, text)
         return NearReading(source, Embedded(source, reading, found.inner.runs, facts=BY_LOOK), self, vocabulary)
 
 

@@ -100,13 +100,17 @@ class Texts(Parts):
 
     def _read_commands(self, jobs: Jobs) -> None:
         text = _filled_in(jobs.inner.text)
-        if not jobs.spans or not self._holds_words(text):
+        # Programs share what an environment gives them, and nothing else: scripts without a word need not be parsed.
+        spans = [span for span in jobs.spans if self._holds_words(text[slice(*span)])]
+        if not spans:
             return
+        if jobs.variables and jobs.spans[0] != spans[0]:
+            spans.insert(0, jobs.spans[0])
         from precpatch.languages.shell import ShellLanguage
 
         inner = inner_source(self.source, text)
         try:
-            reading = ShellLanguage().read_parts(inner, self.vocabulary, jobs.spans, self.prose)
+            reading = ShellLanguage().read_parts(inner, self.vocabulary, spans, self.prose)
         except ReadError:
             return
         is_elsewhere = any(map(self.vocabulary.device_variables.match, jobs.variables))
