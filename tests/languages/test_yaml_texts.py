@@ -46,6 +46,7 @@ ENVIRONMENTS = {
     "mapping": "env:\n  WANTED: {}\nrun: python t.py --dtype $WANTED\n",
     "names and values": "env:\n- name: WANTED\n  value: {}\ncommand: [python, t.py]\nargs: [--dtype, $(WANTED)]\n",
     "list": "environment:\n- WANTED={}\nentrypoint: python t.py --dtype ${{WANTED}}\n",
+    "lines before": "script:\n- export WANTED={}\n- python t.py --dtype $WANTED\n",
     "in the document": "jobs:\n  a:\n    env: {{WANTED: {}}}\n    steps:\n    - run: python t.py dtype=$WANTED\n",
 }
 
@@ -56,6 +57,11 @@ def test_environments_give_values_to_the_commands_of_their_document(shape: str) 
     assert run("c.yaml", text.format("bfloat16")).text == text.format("float32")
     assert run("c.yaml", text.format("'bfloat16'" if "list" not in shape else "bfloat16")).reports == []
     assert run("c.yaml", text.format("run-bf16")).text == text.format("run-bf16")
+
+
+def test_a_switch_that_a_line_sets_is_that_of_the_lines_after_it() -> None:
+    text = "script:\n- ON=True\n- python t.py a.use_remove_padding=$ON\n"
+    assert run("c.yaml", text).text == text.replace("True", "False")
 
 
 def test_a_variable_that_no_command_of_its_document_takes_is_told_by_its_own_name_only() -> None:

@@ -100,12 +100,10 @@ class Texts(Parts):
 
     def _read_commands(self, jobs: Jobs) -> None:
         text = _filled_in(jobs.inner.text)
-        # Programs share what an environment gives them, and nothing else: scripts without a word need not be parsed.
-        spans = [span for span in jobs.spans if self._holds_words(text[slice(*span)])]
-        if not spans:
+        worth = {span for span in jobs.spans if self._holds_words(text[slice(*span)])}
+        if not worth:
             return
-        if jobs.variables and jobs.spans[0] != spans[0]:
-            spans.insert(0, jobs.spans[0])
+        spans = [span for span in jobs.spans if span in worth or span in jobs.shared]
         from precpatch.languages.shell import ShellLanguage
 
         inner = inner_source(self.source, text)
@@ -137,6 +135,7 @@ class Jobs:
     Attributes:
         inner: the text.
         spans: where each script stands in it.
+        shared: those of them that set variables for others; another one without a word need not be parsed.
         taken: the scalars, by identity, that it is made of.
         variables: the names of what is set.
     """
@@ -145,6 +144,7 @@ class Jobs:
         self.text = text
         self.inner = InnerText()
         self.spans: list[tuple[int, int]] = []
+        self.shared: set[tuple[int, int]] = set()
         self.taken: set[int] = set()
         self.variables: list[str] = []
         self._names: dict[int, Scalar] = {}
@@ -156,7 +156,7 @@ class Jobs:
                 self._names[scalar.box.number] = scalar
         for scalar in scalars:
             self._take_variable(scalar)
-        self._end_script(0)
+        self._end_script(0, shared=True)
         for scalar in scalars:
             if scalar.slot in ("value", "item") and id(scalar) not in self.taken and _is_command(scalar):
                 self._take_script(scalar)
@@ -205,7 +205,7 @@ class Jobs:
             self.inner.stand_in("x ")
         self.inner.piece(scalar.value, runs)
         self.taken.add(id(scalar))
-        self._end_script(start)
+        self._end_script(start, shared=scalar.slot == "item" and _is_key_of_lines(scalar.key))
 
     def _take_words(self, items: list[Scalar]) -> None:
         """Lists of words as one command."""
@@ -227,9 +227,10 @@ class Jobs:
                 self.taken.add(id(item))
         self._end_script(start)
 
-    def _end_script(self, start: int) -> None:
+    def _end_script(self, start: int, *, shared: bool = False) -> None:
         if self.inner.size > start:
             self.spans.append((start, self.inner.size))
+            self.shared |= {self.spans[-1]} if shared else set()
             self.inner.stand_in("\n")
 
 
@@ -285,11 +286,13 @@ def _is_key_of_lines(key: str | None) -> bool:
 def _is_command(scalar: Scalar) -> bool:
     """Whether a scalar is a script by itself: by the key that it stands under, or because it plainly is one."""
     value = scalar.value
-    if len(value.split(None, 1)) < 2 and not (scalar.slot == "value" and value.startswith("-")):
+    is_line = scalar.slot == "item" and _is_key_of_lines(scalar.key)
+    is_word = len(value.split(None, 1)) < 2
+    if is_word and not ("=" in value if is_line else scalar.slot == "value" and value.startswith("-")):
         return False
     if scalar.slot == "item":
         follows = scalar.named is not None and _SCRIPT_NEXT.fullmatch(scalar.named.value) is not None
-        if follows or _is_key_of_lines(scalar.key):
+        if follows or is_line:
             return True
     elif _is_command_key(scalar.key):
         return True
