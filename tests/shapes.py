@@ -88,6 +88,10 @@ YAML: dict[str, Shape] = {
     "one line": _of("{dtype: bfloat16}, ", "all: [", "{}]\n"),
     "interpolations": _of("k@: ${oc.select:a.b.dtype,bfloat16}\n"),
     "a block": _of("  python3 train.py a.b.dtype=bfloat16\n", "run: |\n"),
+    "commands": _of("- run: |\n    python3 train.py --dtype bfloat16\n", "steps:\n"),
+    "folded commands": _of("- run: >\n    python3 train.py\n    --dtype bfloat16\n", "steps:\n"),
+    "environments": _of("- {name: D@, value: bfloat16}\n", "run: python3 train.py --dtype $D1 x\nenv:\n"),
+    "files": _of("  f@.yaml: |\n    dtype: bfloat16\n", "data:\n"),
     "anchors": _of("k@: &a@ bfloat16\nl@: *a@\n"),
     "documents": _of("---\ndtype: bfloat16\n"),
     "suppressions": _of("k@: {dtype: bfloat16}  # precpatch: ignore\n"),
@@ -137,6 +141,7 @@ def _cells(row: str) -> Shape:
 NOTEBOOK: dict[str, Shape] = {
     "cells": _cells('"import torch\\n", "x@ = torch.bfloat16\\n", "y = \\"é\\""'),
     "commands": _cells('"!python3 train.py a.b.dtype=bfloat16\\n"'),
+    "written files": _cells('"%%writefile f@.yaml\\n", "dtype: bfloat16\\n"'),
     "one cell": _of(
         '"x@ = torch.bfloat16\\n",\n',
         '{"metadata": {}, "nbformat": 4, "nbformat_minor": 5, "cells": [{"cell_type": "code", "metadata": {}, '
@@ -145,11 +150,20 @@ NOTEBOOK: dict[str, Shape] = {
     ),
 }
 
+NEAR: dict[str, Shape] = {
+    "commands": _of("RUN python3 train.py --dtype bfloat16\n", "FROM x\n"),
+    "one command": _of("    --a@.dtype bfloat16 \\\n    # why\n", "RUN python3 train.py \\\n", "    --b\n"),
+    "variables": _of("ENV D@=bfloat16\nRUN python3 train.py --dtype $D@\n"),
+    "here-documents": _of("RUN cat <<EOF > c.yaml\ndtype: bfloat16\nEOF\n"),
+}
+
+
 SHAPES: dict[str, dict[str, Shape]] = {
     "module.py": PYTHON,
     "config.yaml": YAML,
     "run.sh": SHELL,
     "config.json": JSON,
     "book.ipynb": NOTEBOOK,
+    "Dockerfile": NEAR,
 }
 """Name of a file -> the shapes of its language by name."""

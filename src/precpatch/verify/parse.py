@@ -32,7 +32,8 @@ def parse_step(root: Path, files: Sequence[str]) -> Step:
     by_language: dict[str, list[str]] = {}
     for path in files:
         language = language_of(path)
-        by_language.setdefault(language.name if language else "", []).append(path)
+        known = language is not None and language.suffixes  # a Dockerfile holds commands and is no script
+        by_language.setdefault(language.name if language and known else "", []).append(path)
     shell = by_language.pop("shell", [])
     problems = [problem for paths in by_language.values() for path in paths for problem in _parsed(root, path)]
     bash = shutil.which("bash")
