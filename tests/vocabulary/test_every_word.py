@@ -56,7 +56,8 @@ def words() -> Iterator[Word]:
             elif takes == ATTENTION:
                 yield Word(setting, takes, "flash_attention_2", "attention", "flash_attention_2")
             elif takes == CHOICE:
-                yield from (Word(setting, takes, choice, "switch", choice) for choice in sorted(setting.choices))
+                choices = (choice.replace("*", "d4p1t1") for choice in sorted(setting.choices))
+                yield from (Word(setting, takes, choice, "switch", choice) for choice in choices)
             elif takes == ANY:
                 yield Word(setting, takes, "some_text", "switch", "some_text")
 

@@ -72,7 +72,7 @@ ASKED = {
     "a value": ("{value: flash_attention_2}", 'x = f("flash_attention_2")', 'x = f("sdpa")'),
     "a quiet value": ("{kind: dtype, value: float32}", "dtype: float32", "dtype: float64"),
     "a switch by its key alone": ("{key: use_liger}", "use_liger = True", "liger = True"),
-    "a short key with a choice": ("{kind: switch, key: fp8, value: hybrid}", "fp8: hybrid", "fp8 hybrids"),
+    "a short key with a choice": ("{kind: switch, key: attn, value: te}", "attn: te", "attn: tea"),
     "a call": ("{kind: switch, key: torch.compile}", "import torch as th\nf = th.compile(g)", "re.compile(p)"),
     "a call by its bare name": (
         "{kind: switch, key: torch.compile}",

@@ -372,9 +372,12 @@ def _longest(glob: str) -> bytes:
 
 
 def _near(key: str, words: Iterable[str], whole: bool = True) -> Needle:
-    """A key, as a ``whole`` word or as the start of one, with one of ``words`` near it."""
-    names = [normal(word.encode()) for word in words]
-    either = b"|".join(map(re.escape, names))
+    """A key, as a ``whole`` word or as the start of one, with one of ``words`` near it; a ``*`` in them ends the word."""
+    words = list(words)
+    names = [normal(_longest(word) if "*" in word else word.encode()) for word in words]
+    either = b"|".join(
+        re.escape(name) + (rb"[^\s\"']*" if "*" in word else b"") for name, word in zip(names, words, strict=True)
+    )
     start = (b"_" if whole else b"_?").join(map(re.escape, normal(_longest(key)).split(b"_")))
     between = rb"[\s\S]{0,%d}?" % _NEAR
     # The literal comes first, so that the search for it is the fast one; what must not stand before it comes after it.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import translate
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -33,7 +33,7 @@ class Setting:
         name: as a config has it; "a.b" is the key b directly under a, and ``*`` stands for any characters.
         concept: what it decides, one of the files in ``vocabulary/settings``.
         takes: some of ``TAKES``.
-        choices: the names that are told, of one that takes a choice; lower case.
+        choices: the names that are told, of one that takes a choice; lower case, ``*`` stands for any characters.
         stacks: the frameworks that have it under this name.
         variable: whether it is an environment variable, which only a shell, a config of an environment or a job sets.
         unresolved: whether it is told even where its value is known at run time only.
@@ -65,7 +65,11 @@ class Setting:
             return True
         if NUMBER in self.takes and _NUMBER.fullmatch(word) and int(word) > 1:
             return True
-        return CHOICE in self.takes and word.lower() in self.choices
+        return CHOICE in self.takes and self._chooses(word.lower())
+
+    def _chooses(self, word: str) -> bool:
+        """Whether a word is one of the choices."""
+        return word in self.choices or (len(word) <= _MAX_WORD and _globs(self.choices).fullmatch(word) is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,6 +424,12 @@ class Vocabulary:
             _found={},
             _named={},
         )
+
+
+@lru_cache(maxsize=256)
+def _globs(choices: frozenset[str]) -> re.Pattern[str]:
+    """What the choices with ``*`` stand for."""
+    return re.compile("|".join(translate(choice) for choice in sorted(choices) if "*" in choice) or r"(?!)")
 
 
 def _words_of(text: str) -> set[str]:

@@ -28,7 +28,7 @@ from precpatch.vocabulary import Vocabulary
 from precpatch.vocabulary.needles import needles_of_words
 from precpatch.vocabulary.words import NUMBER
 
-_OVERRIDE = re.compile(r"(?:--)?[+~]{0,2}(?P<key>[A-Za-z_][\w./@-]*)=(?P<quote>['\"]?)(?P<value>[\w./?-]+)(?P=quote)")
+_OVERRIDE = re.compile(r"(?:--)?[+~]{0,2}(?P<key>[A-Za-z_][\w./@-]*)=(?P<quote>['\"]?)(?P<value>[\w./?:+-]+)(?P=quote)")
 _IN_COMMAND = re.compile(
     r"(?<![\w.])(?:[+]{0,2}(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*=|(?P<key>\w+)\s*:\s+|--(?P<option>[\w.-]+)[ =])['\"]?"
     r"(?P<value>[A-Za-z]\w*)\b"
@@ -480,9 +480,11 @@ class Finder:
         elif (flag := _FLAG.fullmatch(text)) and not self.roles.declares_option(node, ancestors):
             role = replace(self.roles.of(node, ancestors), name="value", key=flag[1], facts={"cli-flag"})
             yield self.at(forms.BOOLEAN, "True", node, ancestors, role)
-        elif "=" in text or ":" in text or " " in text:
+        elif "=" in text or " " in text:
             yield from self._override(node, ancestors, text)
         elif text.isprintable() and text:
+            if ":" in text:
+                yield from self._override(node, ancestors, text)
             found = self.at(forms.TEXT, text, node, ancestors)
             if found.role.name == "value" and found.role.key:
                 self._qualify(found)
