@@ -215,7 +215,6 @@ def test_other_files_tell_nothing(text: str) -> None:
         {"attn_implementation": "kernels-community/metal-flash-sdpa"},
         {"label2id": {"dtype": 1}},
         {"bf16": "true"},
-        {"bf16": "auto"},
         {"bf16": 1},
         {"flash_attention_2": "dtype"},
     ],

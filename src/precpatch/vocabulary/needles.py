@@ -372,7 +372,7 @@ def _longest(glob: str) -> bytes:
 
 
 def _near(key: str, words: Iterable[str], whole: bool = True) -> Needle:
-    """A key, as a ``whole`` word or as the start of one, with one of ``words`` near it; a ``*`` in them ends the word."""
+    """A key, as a ``whole`` word or as the start of one, with one of ``words`` near it; ``*`` in them is any end."""
     words = list(words)
     names = [normal(_longest(word) if "*" in word else word.encode()) for word in words]
     either = b"|".join(

@@ -15,7 +15,9 @@ from precpatch.languages.shell.dicts import BEGINS, Entry, values_in
 from precpatch.languages.shell.grammar import HOLDS_OPTIONS, KEY, OPENS, OPTION, PART, BashTree, Span
 from precpatch.languages.shell.uses import DEFAULT, REFERENCE, Use, unresolved
 from precpatch.languages.site import BOOLEAN, NUMBER, REQUIREMENT, TEXT, Site, Slot
+from precpatch.vocabulary import Setting as Known
 from precpatch.vocabulary import Vocabulary
+from precpatch.vocabulary.words import CHOICE
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -391,7 +393,7 @@ class Script:
         if after is not None:
             names, argument = self.referred(after.start_byte, after.end_byte, around.scope)
             word = self.code[slice(*argument)].lower()
-            if spell.is_boolean(word, numbers=True) or not (word.startswith("-") or known.takes == {BOOLEAN}):
+            if spell.is_boolean(word, numbers=True) or not (word.startswith("-") or self._is_flag(known, word)):
                 self._word(self.around(around.parents, after))
                 return
             if names and word.startswith("$"):
@@ -407,6 +409,13 @@ class Script:
                 )
                 return
         self._add(around, option.span(), BOOLEAN, setting, "true")
+
+    def _is_flag(self, known: Known, word: str) -> bool:
+        """Whether an option stands without a value before ``word``: one that takes a boolean or a word such as auto."""
+        if known.takes == {BOOLEAN}:
+            return True
+        is_either = known.takes == {BOOLEAN, CHOICE} and known.choices <= self.vocabulary.ordinary
+        return is_either and word not in known.choices
 
     def _value(self, around: Around, span: Span, setting: Setting, slot: Slot | None = None) -> None:
         """The word at ``span`` as the value of a setting, or as a bare word."""

@@ -121,9 +121,11 @@ class Variables:
     def _not_known(self, names: tuple[str, ...], reached: list[str], group: list[Use]) -> Iterator[Site]:
         """What is told where variables are taken whose value is not known: once for all that take them."""
         given = [self.given(name) for name in reached]
-        truths = any(spell.is_boolean(place.word, numbers=True) for each in given for place in each.places)
         flags = [use.otherwise for use in group if use.otherwise is not None]
-        if flags and not truths:
+        settings = (self.vocabulary.setting(flag.key, flag.above) for flag in flags)
+        choices = frozenset[str]().union(*(setting.choices for setting in settings if setting is not None))
+        words = (place.word for each in given for place in each.places)
+        if flags and not any(spell.is_boolean(word, numbers=True) or word.lower() in choices for word in words):
             yield from flags
         taking = [use for use in group if "variable" not in use.site.facts or "exported" not in use.site.facts]
         taking = [use for use in taking if use.otherwise is None and "variable" not in use.site.facts]
