@@ -33,7 +33,7 @@ class Setting:
         name: as a config has it; "a.b" is the key b directly under a, and ``*`` stands for any characters.
         concept: what it decides, one of the files in ``vocabulary/settings``.
         takes: some of ``TAKES``.
-        choices: the names that are told, of one that takes a choice; lower case, ``*`` stands for any characters.
+        choices: the names that are told, of one that takes a choice; lower case, ``*`` stands for any part of a word.
         stacks: the frameworks that have it under this name.
         variable: whether it is an environment variable, which only a shell, a config of an environment or a job sets.
         unresolved: whether it is told even where its value is known at run time only.
@@ -428,8 +428,9 @@ class Vocabulary:
 
 @lru_cache(maxsize=256)
 def _globs(choices: frozenset[str]) -> re.Pattern[str]:
-    """What the choices with ``*`` stand for."""
-    return re.compile("|".join(translate(choice) for choice in sorted(choices) if "*" in choice) or r"(?!)")
+    """What the choices with ``*`` stand for: single words without an interpolation or a variable."""
+    patterns = [r"[^\s$]*".join(map(re.escape, choice.split("*"))) for choice in sorted(choices) if "*" in choice]
+    return re.compile("|".join(patterns) or r"(?!)")
 
 
 def _words_of(text: str) -> set[str]:
