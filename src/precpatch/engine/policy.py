@@ -31,7 +31,7 @@ class Policy:
     unsafe: bool = False
     show_text: bool = False
     ids: frozenset[str] = frozenset()
-    _deciding: dict[tuple[str, ...], tuple[Rule, ...]] = field(default_factory=dict, repr=False, compare=False)
+    _deciding: dict[_Asked, tuple[Rule, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -56,24 +56,39 @@ class Policy:
 
     def rules_for(self, mention: Mention) -> tuple[Rule, ...]:
         """The active rules that may claim a mention like this one, by what only a few mentions differ in."""
-        asked = tuple(getattr(mention, name) for name in _TELLING)
-        if asked not in self._deciding:
-            self._deciding[asked] = tuple(rule for rule in self.active if _may_claim(rule, asked))
-        return self._deciding[asked]
+        few = mention.kind, mention.language, mention.role, mention.spelling
+        asked = *few, mention.value, mention.key
+        found = self._deciding.get(asked)
+        if found is None:
+            if len(self._deciding) > _MOST_KNOWN:
+                self._deciding.clear()
+            if few not in self._deciding:
+                self._deciding[few] = tuple(rule for rule in self.active if _may_claim(rule, few))
+            found = tuple(rule for rule in self._deciding[few] if _may_claim(rule, asked))
+            self._deciding[asked] = found
+        return found
 
     def wanted(self, mention: Mention) -> str:
         """The canonical value that the target wants in the mention's place."""
         return self.target.attention if mention.kind == "attention" else self.target.dtype
 
 
-_TELLING = ("kind", "language", "role", "spelling")
-"""Fields of a mention that have few values."""
+_TELLING = ("kind", "language", "role", "spelling", "value", "key")
+"""Fields of a mention that tell most rules apart: four that have few values, then two that have more."""
+
+_MOST_KNOWN = 20_000
+
+_Asked = tuple[str | None, ...]
+"""The values of the first of these fields, or of all."""
 
 
-def _may_claim(rule: Rule, asked: tuple[str, ...]) -> bool:
+def _may_claim(rule: Rule, asked: _Asked) -> bool:
     """Whether an alternative of the rule leaves room for these values of the ``_TELLING`` fields."""
-    values = dict(zip(_TELLING, asked, strict=True))
+    values = dict(zip(_TELLING, (each and each.lower() for each in asked), strict=False))
     return any(
-        all(name not in values or pattern.match(values[name].lower()) for name, pattern in match.patterns)
+        all(
+            name not in values or ((value := values[name]) is not None and pattern.match(value))
+            for name, pattern in match.patterns
+        )
         for match in rule.matches
     )

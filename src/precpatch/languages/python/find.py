@@ -264,7 +264,7 @@ class Finder:
             found.role = replace(found.role, name="value", key=path.rpartition(".")[2], key_path=path)
 
     def site(self, found: Found) -> Site:
-        """The place as grammar sees it."""
+        """The place as grammar sees it, but for its scope and its setup."""
         role = found.role
         return Site(
             found.start,
@@ -278,10 +278,9 @@ class Finder:
             callee=role.callee,
             facts=frozenset(role.facts),
             allowed=role.allowed,
-            setup=self._setup(found.ancestors),
         )
 
-    def _setup(self, ancestors: Ancestors) -> int:
+    def setup(self, ancestors: Ancestors) -> int:
         """The class or the statement whose values are set together; what is added or assigned alone may go with any."""
         near = ancestors[-_MOST_AROUND:]
         at = next((at for at in range(len(near) - 1, -1, -1) if isinstance(near[at], ast.stmt)), None)

@@ -115,7 +115,7 @@ class PythonReading(SiteReading):
             if name is None:
                 continue
             self.finder.take_conditions(found, name)
-            site = replace(self.finder.site(found), scope=found.scope)
+            site = replace(self.finder.site(found), scope=found.scope, setup=self.finder.setup(found.ancestors))
             mention = self.teller.mention(site, name)
             key = mention.start, mention.kind
             if key not in self._told:
