@@ -42,10 +42,7 @@ def test_a_list_grows_by_one_in_its_own_layout(before: str, after: str) -> None:
     ("before", "after"),
     [
         ("from flash_attn.bert_padding import pad_input", "from verl.x import pad_input"),
-        (
-            "from  flash_attn \\\n import (\n  a, # import\n  b,\n)",
-            "from  verl.x \\\n import (\n  a, # import\n  b,\n)",
-        ),
+        ("from  flash_attn \\\n import (\n  a, # b\n  b,\n)", "from  verl.x \\\n import (\n  a, # b\n  b,\n)"),
         ("from a.b import(c)", "from verl.x import(c)"),
     ],
 )

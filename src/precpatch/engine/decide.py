@@ -7,6 +7,7 @@ are made, and what cannot be written in one piece becomes a report.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from precpatch.engine.finding import KEEP, REPORT, REWRITE, SUPPRESSED, UNSAFE, Finding
@@ -97,7 +98,7 @@ def _shared_verdict(policy: Policy, suppressions: Suppressions, mention: Mention
 
 
 def _first_verdict(policy: Policy, suppressions: Suppressions, mention: Mention) -> _Case:
-    rule = next((rule for rule in policy.rules_for(mention) if rule.decides and claims(rule, policy, mention)), None)
+    rule = next((rule for rule in _claiming(policy, mention) if rule.decides), None)
     if rule is None:
         return _Case(mention, None, KEEP, f"kept: {_why_unclaimed(policy, mention)}")
     message = _message(rule, policy, mention)
@@ -129,21 +130,29 @@ def _alongside(policy: Policy, suppressions: Suppressions, case: _Case) -> list[
         return []
     return [
         _Case(case.mention, rule, REPORT, _message(rule, policy, case.mention))
-        for rule in policy.rules_for(case.mention)
-        if rule.alongside and claims(rule, policy, case.mention) and not suppressions.covers(case.mention, rule.id)
+        for rule in _claiming(policy, case.mention)
+        if rule.alongside and not suppressions.covers(case.mention, rule.id)
     ]
+
+
+def _claiming(policy: Policy, mention: Mention) -> Iterator[Rule]:
+    """The rules that claim a mention, in the order in which they are asked."""
+    for rule, matches in policy.rules_for(mention):
+        if rule.follows and not mention.follows and rule.otherwise == KEEP:
+            continue
+        if any(match.fits_else(mention) and _allows(match, policy, mention) for match in matches):
+            yield rule
 
 
 def claims(rule: Rule, policy: Policy, mention: Mention) -> bool:
     """Whether the rule, which is for this target, claims the mention."""
     if rule.follows and not mention.follows and rule.otherwise == KEEP:
         return False
-    return any(_holds(match, policy, mention) for match in rule.matches)
+    return any(match.fits(mention) and _allows(match, policy, mention) for match in rule.matches)
 
 
-def _holds(match: Match, policy: Policy, mention: Mention) -> bool:
-    if not match.fits(mention):
-        return False
+def _allows(match: Match, policy: Policy, mention: Mention) -> bool:
+    """Whether the values that a declared set accepts are as asked."""
     if match.allows_target is None:
         return True
     return mention.allowed is not None and (policy.wanted(mention) in mention.allowed) is match.allows_target

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from precpatch.engine.rules import Rule
+from precpatch.engine.rule import TELLING, Match, Rule
 from precpatch.engine.words import needles_by_language, vocabulary_for
 from precpatch.gpu.target import Target
 from precpatch.languages.mention import Mention
 from precpatch.vocabulary import Vocabulary, builtin_vocabulary
 from precpatch.vocabulary.needles import Needles
+
+Candidates = tuple[tuple[Rule, tuple[Match, ...]], ...]
+"""Rules in the order in which they are asked, each with some of its alternatives."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Policy:
     unsafe: bool = False
     show_text: bool = False
     ids: frozenset[str] = frozenset()
-    _deciding: dict[_Asked, tuple[Rule, ...]] = field(default_factory=dict, repr=False, compare=False)
+    _deciding: dict[tuple[str | None, ...], Candidates] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -54,8 +57,8 @@ class Policy:
         ask = self.target.ask
         return tuple(rule for rule in self.rules if all(ask(question) is answer for question, answer in rule.when))
 
-    def rules_for(self, mention: Mention) -> tuple[Rule, ...]:
-        """The active rules that may claim a mention like this one, by what only a few mentions differ in."""
+    def rules_for(self, mention: Mention) -> Candidates:
+        """The active rules that may claim a mention like this one, each with the alternatives that may fit it."""
         few = mention.kind, mention.language, mention.role, mention.spelling
         asked = *few, mention.value, mention.key
         found = self._deciding.get(asked)
@@ -63,9 +66,8 @@ class Policy:
             if len(self._deciding) > _MOST_KNOWN:
                 self._deciding.clear()
             if few not in self._deciding:
-                self._deciding[few] = tuple(rule for rule in self.active if _may_claim(rule, few))
-            found = tuple(rule for rule in self._deciding[few] if _may_claim(rule, asked))
-            self._deciding[asked] = found
+                self._deciding[few] = _fitting(((rule, rule.matches) for rule in self.active), few)
+            found = self._deciding[asked] = _fitting(self._deciding[few], asked)
         return found
 
     def wanted(self, mention: Mention) -> str:
@@ -73,22 +75,11 @@ class Policy:
         return self.target.attention if mention.kind == "attention" else self.target.dtype
 
 
-_TELLING = ("kind", "language", "role", "spelling", "value", "key")
-"""Fields of a mention that tell most rules apart: four that have few values, then two that have more."""
-
 _MOST_KNOWN = 20_000
 
-_Asked = tuple[str | None, ...]
-"""The values of the first of these fields, or of all."""
 
-
-def _may_claim(rule: Rule, asked: _Asked) -> bool:
-    """Whether an alternative of the rule leaves room for these values of the ``_TELLING`` fields."""
-    values = dict(zip(_TELLING, (each and each.lower() for each in asked), strict=False))
-    return any(
-        all(
-            name not in values or ((value := values[name]) is not None and pattern.match(value))
-            for name, pattern in match.patterns
-        )
-        for match in rule.matches
-    )
+def _fitting(candidates: Iterable[tuple[Rule, tuple[Match, ...]]], asked: tuple[str | None, ...]) -> Candidates:
+    """Those of the candidates that leave room for these values of the first ``TELLING`` fields."""
+    values = dict(zip(TELLING, (each and each.lower() for each in asked), strict=False))
+    left = ((rule, tuple(match for match in matches if match.leaves_room_for(values))) for rule, matches in candidates)
+    return tuple((rule, matches) for rule, matches in left if matches)

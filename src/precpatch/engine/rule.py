@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import cached_property, lru_cache
@@ -15,6 +16,9 @@ ACTIONS = ("rewrite", "extend", "report", "keep", "group")
 SCOPES = ("file", "tree")
 SAFETIES = ("safe", "unsafe", "report", "keep")
 SEVERITIES = ("blocker", "error", "warning", "info")
+
+TELLING = ("kind", "language", "role", "spelling", "value", "key")
+"""Fields of a mention that tell most rules apart: four that have few values, then two that have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +66,25 @@ class Match:
 
     def fits(self, mention: Mention) -> bool:
         """Whether the fields and the facts of a mention are as asked, whatever the target wants."""
-        for name, pattern in self.patterns:
-            value = getattr(mention, name)
-            if value is None or not pattern.match(value.lower()):
-                return False
+        return self._has_facts(mention) and _fit(self.patterns, mention)
+
+    def fits_else(self, mention: Mention) -> bool:
+        """Whether a mention, whose ``TELLING`` fields are as asked, is so in the others and in its facts too."""
+        return self._has_facts(mention) and _fit(self._others, mention)
+
+    def leaves_room_for(self, values: Mapping[str, str | None]) -> bool:
+        """Whether fields with these values, in lower case, are as asked; of others nothing is known."""
+        return all(
+            name not in values or ((value := values[name]) is not None and pattern.match(value) is not None)
+            for name, pattern in self.patterns
+        )
+
+    def _has_facts(self, mention: Mention) -> bool:
         return self.facts <= mention.facts and self.without.isdisjoint(mention.facts)
+
+    @cached_property
+    def _others(self) -> tuple[tuple[str, Pattern[str]], ...]:
+        return tuple((name, pattern) for name, pattern in self.patterns if name not in TELLING)
 
 
 @dataclass(frozen=True)
@@ -113,6 +131,14 @@ class Rule:
     def decides(self) -> bool:
         """Whether the rule decides mentions by itself: not where it groups them, nor where it only adds a report."""
         return self.action != "group" and not self.alongside
+
+
+def _fit(patterns: tuple[tuple[str, Pattern[str]], ...], mention: Mention) -> bool:
+    for name, pattern in patterns:
+        value = getattr(mention, name)
+        if value is None or not pattern.match(value.lower()):
+            return False
+    return True
 
 
 @lru_cache(maxsize=512)
