@@ -117,7 +117,8 @@ class Sites:
             if scalar.slot != "root" or self.prose:
                 yield self._whole(scalar, form, scalar.value == self.text[start:end])
         elif scalar.slot == "key":
-            yield from self._words(start, end, self._site(scalar))
+            if self.vocabulary.names.search(self.text, start, end):
+                yield from self._words(start, end, self._site(scalar))
         else:
             yield from self._parts(scalar, start, end)
 
