@@ -90,7 +90,11 @@ class _Run:
     def take(self, path: str, language: Language | None = None) -> None:
         """Read a file and decide about it."""
         try:
+<<<<<<< HEAD
             reading = read_file(path, (self.root / path).read_bytes(), self.policy, language)
+=======
+            reading = read_file(path, _bytes_at(self.root, path), self.policy)
+>>>>>>> b791542 (Files are opened and their packages looked up with less work)
         except OSError as error:
             self.errors.append(FileNote(path, f"cannot be read: {error.strerror}"))
             return
@@ -153,7 +157,13 @@ def _padding_homes(root: Path, found: Discovery) -> PaddingHomes | None:
 def _bytes_of(root: Path, modules: Iterable[str]) -> Iterable[tuple[str, bytes]]:
     for path in modules:
         with suppress(OSError):
-            yield path, (root / path).read_bytes()
+            yield path, _bytes_at(root, path)
+
+
+def _bytes_at(root: Path, path: str) -> bytes:
+    """The bytes of a file of the checkout, without a Path for each: there may be thousands."""
+    with open(f"{root}/{path}", "rb") as file:
+        return file.read()
 
 
 def policy_for(settings: Settings, target: Target, *, show_text: bool = False) -> Policy:

@@ -262,7 +262,7 @@ def _join(cases: list[_Case], members: list[_Case]) -> None:
     """Put the members, and all that are in a group with one of them, in one group."""
     old = {member.group for member in members if member.group}
     group = f"{members[0].mention.path}:{min(member.mention.start for member in members)}"
-    for case in cases:
+    for case in cases if old else ():
         if case.group in old:
             case.group = group
     for member in members:

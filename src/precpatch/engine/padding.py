@@ -63,10 +63,14 @@ class PaddingHomes:
         known = frozenset(packages)
         provided: dict[str, frozenset[str]] = {}
         named: set[str] = set()
+        outermost: dict[str, PurePosixPath | None] = {}
         for path, data in modules:
             if NEEDLE in data:
                 provided[path] = _helpers_of(path, data)
-            package = _package_of(known, path)
+            folder = path.rpartition("/")[0]
+            if folder not in outermost:
+                outermost[folder] = _package_of(known, path)
+            package = outermost[folder]
             if package is not None and str(package) not in named and _imports_from(data, package.name):
                 named.add(str(package))
         providers = {path: names for path, names in provided.items() if names >= _MUST}

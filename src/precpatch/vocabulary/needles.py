@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fnmatch import translate
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from precpatch.vocabulary.words import ANY, BOOLEAN, CHOICE, DTYPE, NUMBER, Setting, Vocabulary
 
@@ -318,15 +318,14 @@ class _Finder:
         return [
             setting
             for setting, names in _names_of(self.vocabulary)
-            if not plain.isdisjoint(names) or (globs and any(map(globs.match, names))) or self._fits(setting)
+            if not plain.isdisjoint(names)
+            or (globs and any(map(globs.match, names)))
+            or ("*" in setting.name and self._fits(setting))
         ]
 
     def _fits(self, setting: Setting) -> bool:
         """Whether a key that is asked for is one of a setting whose name has a star, or the other way round."""
-        if "*" not in setting.name:
-            return False
-        pattern = re.compile(translate(setting.name.lower()))
-        return any(pattern.match(key.lower()) for key in self.wanted.keys or ())
+        return any(_glob(setting.name.lower()).match(key.lower()) for key in self.wanted.keys or ())
 
     def _setting(self, setting: Setting) -> list[Needle]:
         takes = setting.takes & {BOOLEAN, NUMBER, CHOICE, ANY}
@@ -347,6 +346,11 @@ class _Finder:
             if "." in setting.name and CHOICE in takes:  # what it is set to may stand elsewhere, under a name
                 found.append(Needle((setting.name.lower().encode(),)))
         return found
+
+
+@lru_cache(maxsize=512)
+def _glob(text: str) -> re.Pattern[str]:
+    return re.compile(translate(text))
 
 
 def _names_of(vocabulary: Vocabulary) -> list[tuple[Setting, tuple[str, str]]]:

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cached_property
 from itertools import pairwise
 
 from precpatch.languages.mention import Mention
@@ -25,15 +26,17 @@ class Links:
         self.finder = finder
         self.pairs = list(pairs)
         self._settings: dict[tuple[str, str | None], list[Pair]] = defaultdict(list)
+        self._in_scope: dict[tuple[str, str | None, str], list[tuple[int, int]]] = defaultdict(list)
         self._casts: dict[tuple[str, int], list[Mention]] = defaultdict(list)
         self._casts_after: dict[tuple[str, int], list[tuple[int, Mention]]] = defaultdict(list)
         self._beside: dict[object, list[int]] = defaultdict(list)
         self._uses: dict[str, list[int]] = defaultdict(list)
-        for mention, found in self.pairs:
-            self._sort_in(mention, found)
+        for number, (mention, found) in enumerate(self.pairs):
+            self._sort_in(number, mention, found)
 
-    def _sort_in(self, mention: Mention, found: Found) -> None:
+    def _sort_in(self, number: int, mention: Mention, found: Found) -> None:
         if mention.role == "value":
+            self._in_scope[mention.kind, mention.key, mention.scope].append((number, mention.start))
             self._settings[mention.kind, mention.key].append((mention, found))
         if mention.role in {"value", "method-cast"} and (subject := _cast_subject(found)) is not None:
             self._sort_in_cast(subject, mention, found)
@@ -86,8 +89,24 @@ class Links:
         beside = found.role.siblings if isinstance(found.role.siblings, ast.Call) else None
         if beside is not None:
             return tuple(each.start for each, other in settings if any(beside is node for node in other.ancestors))
-        scopes = _scopes_of(self.finder.tree.module, found)
-        return tuple(each.start for each, _ in settings if each.scope in scopes)
+        scopes = self._scopes_of(found)
+        seen = sorted(each for scope in scopes for each in self._in_scope.get((check.kind, check.key, scope), ()))
+        return tuple(start for _, start in seen)
+
+    def _scopes_of(self, check: Found) -> set[str]:
+        """The scopes whose values a check sees: its function's, its class's, the bases' that this file defines."""
+        scopes = {check.scope}
+        if check.role.test is not None and isinstance(check.role.test.left, ast.Name):
+            return scopes
+        for node in check.ancestors:
+            if isinstance(node, ast.ClassDef):
+                scopes |= _with_bases(self._classes, node.name)
+        return scopes
+
+    @cached_property
+    def _classes(self) -> dict[str, ast.ClassDef]:
+        """The classes that the file defines at its top, by name."""
+        return {node.name: node for node in self.finder.tree.module.body if isinstance(node, ast.ClassDef)}
 
     def _sort_in_cast(self, subject: str, mention: Mention, found: Found) -> None:
         """Remember a cast of ``subject`` by the branches that it stands in, and by its place in the blocks around."""
@@ -142,20 +161,8 @@ def _checks_a_setting(check: Found) -> bool:
     return left is None or isinstance(left, ast.Name)
 
 
-def _scopes_of(module: ast.Module, check: Found) -> set[str]:
-    """The scopes whose values a check sees: its function's, its class's, the bases' that this file defines."""
-    scopes = {check.scope}
-    if check.role.test is not None and isinstance(check.role.test.left, ast.Name):
-        return scopes
-    for node in check.ancestors:
-        if isinstance(node, ast.ClassDef):
-            scopes |= _with_bases(module, node.name)
-    return scopes
-
-
-def _with_bases(module: ast.Module, name: str) -> set[str]:
-    """A class and those it inherits from, as far as the file defines them at its top."""
-    classes = {node.name: node for node in module.body if isinstance(node, ast.ClassDef)}
+def _with_bases(classes: dict[str, ast.ClassDef], name: str) -> set[str]:
+    """A class and those it inherits from, as far as they are among ``classes``."""
     found: set[str] = set()
     queue = [name]
     while queue:
