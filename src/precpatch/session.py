@@ -90,11 +90,7 @@ class _Run:
     def take(self, path: str, language: Language | None = None) -> None:
         """Read a file and decide about it."""
         try:
-<<<<<<< HEAD
-            reading = read_file(path, (self.root / path).read_bytes(), self.policy, language)
-=======
-            reading = read_file(path, _bytes_at(self.root, path), self.policy)
->>>>>>> b791542 (Files are opened and their packages looked up with less work)
+            reading = read_file(path, _bytes_at(self.root, path), self.policy, language)
         except OSError as error:
             self.errors.append(FileNote(path, f"cannot be read: {error.strerror}"))
             return
