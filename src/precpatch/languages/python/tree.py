@@ -130,7 +130,7 @@ class Tree:
                 yield node, above
                 held = {id(each) for each in blocks}
                 nexts += [(child, inside, True) for child in children_of(node) if id(child) not in held]
-            nexts += [(each, inside, False) for each in blocks if _touches(*_span(each), lines)]
+            nexts += [(each, inside, False) for each in _touched(blocks, lines)]
             stack += reversed(nexts)
 
 
@@ -176,6 +176,24 @@ def _span(node: ast.AST) -> tuple[int, int]:
     for decorator in getattr(node, "decorator_list", ()):
         first = min(first, decorator.lineno)
     return first, getattr(node, "end_lineno", None) or first
+
+
+def _touched(blocks: list[ast.AST], lines: Sequence[int]) -> list[ast.AST]:
+    """Those of the statements and clauses of a compound statement that touch one of ``lines``, which are sorted."""
+    touched, most = [], len(lines)
+    for each in blocks:
+        if type(each) in _SPANS_MORE:
+            first, last = _span(each)
+        else:
+            first, last = each.lineno, each.end_lineno  # type: ignore[attr-defined]
+        at = bisect_left(lines, first)
+        if at < most and lines[at] <= last:
+            touched.append(each)
+    return touched
+
+
+_SPANS_MORE = frozenset({*SCOPES, ast.match_case})
+"""What begins before its own first line, with a decorator, or has none."""
 
 
 def _touches(first: int, last: int, lines: Sequence[int]) -> bool:
