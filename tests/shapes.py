@@ -70,6 +70,7 @@ PYTHON: dict[str, Shape] = {
     "choices": lambda size: f"{_TORCH}x = {rows('torch.bfloat16 if a@ else ', min(size, 20_000))}1\n",
     "or": lambda size: f"{_TORCH}x = {rows('(y@ == torch.bfloat16) or ', size)}1\n",
     "and": lambda size: f"{_TORCH}x = {rows('(y@ == torch.bfloat16) and ', size)}1\n",
+    "plain text": _of("x@ = f(a, b, c)\n", _TORCH, "y = torch.bfloat16\n"),
     "deep blocks": _of(f"{' ' * DEEP}x@ = torch.bfloat16\n", _TORCH + _BLOCK),
     "casts": _of("x@ = y.bfloat16()\n"),
     "guarded imports": _of("try:\n    import flash_attn\nexcept ImportError:\n    flash_attn = None\n"),
@@ -79,6 +80,8 @@ PYTHON: dict[str, Shape] = {
 
 YAML: dict[str, Shape] = {
     "keys": _of("k@: {dtype: bfloat16}\n"),
+    "plain keys": _of("k@: bfloat16\n"),
+    "plain text": _of("k@: value\n", "", "dtype: bfloat16\n"),
     "keys, not ASCII": _of("é@: {dtype: bfloat16}  # ü\n"),
     "switches": _of("k@: {bf16: true}\n"),
     "pairs of switches": _of("k@: {bf16: true, fp16: false}\n"),
@@ -106,6 +109,10 @@ SHELL: dict[str, Shape] = {
     "options": _of("python3 train.py --dtype bfloat16 --bf16 True\n"),
     "variables": _of("export VLLM_ATTENTION_BACKEND=FLASH_ATTN\nDTYPE@=bfloat16\n"),
     "defaults": _of("X@=${X@:-bfloat16}\n"),
+    "assignments": _of("x@=bfloat16\n"),
+    "assignments of one setting": _of("dtype=bfloat16\n"),
+    "plain text": _of("echo some words here @\n", "", "run a.dtype=bfloat16\n"),
+    "one long word": lambda size: f"run a={'x' * size} a.dtype=bfloat16\n",
     "variables that are taken": _of("D@=bfloat16\nrun a.dtype=$D@ b.dtype=$D@\n"),
     "one variable": _of("D=bfloat16\nrun a@.dtype=$D\n"),
     "variables from variables": _of("D@=$E@\nE@=$D@\nrun a.dtype=$D@\n"),
