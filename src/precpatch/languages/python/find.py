@@ -115,7 +115,8 @@ class Finder:
     @cached_property
     def knows_scaler(self) -> bool:
         """Whether the file speaks of a gradient scaler anywhere."""
-        return _SCALER.search(self.source.text) is not None
+        text = self.source.text
+        return "scal" in text.lower() and _SCALER.search(text) is not None
 
     def find(self) -> Iterator[Found]:
         """Every place, those of one statement in the order of the tree."""
