@@ -34,7 +34,7 @@ def scan(checkout: Path, *options: str, command: str = "scan") -> list[str]:
 
 def test_what_stops_the_run_is_said_first_and_once(checkout: Path) -> None:
     rows = scan(checkout)
-    assert rows[2] == "Stops you, whatever is edited:"
+    assert rows[2] == "Stops you, and no rewrite mends it:"
     assert "no rollout engine of verl runs on p40" in rows[4]
     assert sum("no rollout engine" in row for row in rows) == 1
 
@@ -75,7 +75,7 @@ def test_kept_places_are_listed_where_they_are_asked_for(checkout: Path) -> None
 def test_a_short_scan_lists_every_place_below_what_stops_the_run(tmp_path: Path) -> None:
     (tmp_path / "run.sh").write_text(f"python3 -m verl.trainer.main_ppo {ENGINES}\n")
     rows = scan(tmp_path)
-    assert rows[2] == "Stops you, whatever is edited:"
+    assert rows[2] == "Stops you, and no rewrite mends it:"
     assert "no rollout engine of verl runs on p40" in rows[3]
     assert rows[5] == "run.sh"
     assert sum("no rollout engine" in row for row in rows) == 1
@@ -86,14 +86,14 @@ def test_apply_folds_what_is_left_as_well(checkout: Path) -> None:
         script.write_text(script.read_text() * 2)
     rows = scan(checkout, command="apply")
     assert sum("no rollout engine" in row for row in rows) == 1
-    assert "Stops you, whatever is edited:" in rows
+    assert "Stops you, and no rewrite mends it:" in rows
 
 
 def test_json_and_markdown_hold_every_place(checkout: Path) -> None:
     found = json.loads("\n".join(scan(checkout, "--format", "json")))["findings"]
     assert sum(each["rule"] == "rollout-engine" and each["severity"] == "blocker" for each in found) >= 30
     markdown = scan(checkout, "--format", "markdown")
-    assert f"## Stops you, whatever is edited ({sum(each['severity'] == 'blocker' for each in found)})" in markdown
+    assert f"## Stops you, and no rewrite mends it ({sum(each['severity'] == 'blocker' for each in found)})" in markdown
     assert sum("run_7.sh:1" in row for row in markdown) >= 1
 
 

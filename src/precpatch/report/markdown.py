@@ -49,7 +49,7 @@ def _message(finding: Finding) -> str:
 def _blockers(findings: Sequence[Finding]) -> Iterator[str]:
     """What no edit of the checkout mends, once, its places folded."""
     if findings:
-        yield f"## Stops you, whatever is edited ({len(findings)})"
+        yield f"## Stops you, and no rewrite mends it ({len(findings)})"
         yield "\n".join(f"- {prose(message)}" for message in dict.fromkeys(finding.message for finding in findings))
         yield f"<details><summary>{plural(len(findings), 'place')}</summary>"
         yield _table_of_places(findings, _message)

@@ -34,7 +34,7 @@ def overview_lines(findings: Sequence[Finding]) -> Iterator[Line]:
     reports = [finding for finding in findings if finding.action == REPORT]
     blockers = [finding for finding in reports if finding.severity == BLOCKER]
     others = [finding for finding in reports if finding.severity != BLOCKER]
-    yield from _block("Stops you, whatever is edited", blockers, findings)
+    yield from _block("Stops you, and no rewrite mends it", blockers, findings)
     yield from _block("Needs a person", others, findings)
     yield from _block("To rewrite", [finding for finding in findings if finding.action == REWRITE], findings)
 
@@ -43,7 +43,7 @@ def blocker_lines(findings: Sequence[Finding]) -> Iterator[Line]:
     """What no edit of the checkout mends, a line a message."""
     messages = dict.fromkeys(_message([each]) for each in findings if each.severity == BLOCKER)
     if messages:
-        yield line(("Stops you, whatever is edited:", "bold red"))
+        yield line(("Stops you, and no rewrite mends it:", "bold red"))
         yield from (line(f"  {visible(message)}") for message in messages)
         yield line()
 
