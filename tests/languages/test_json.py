@@ -212,7 +212,7 @@ def test_other_files_tell_nothing(text: str) -> None:
         {"dtype": [{"x": "bfloat16"}]},
         {"bf16": [{"enabled": True}]},
         {"torch_dtype": "a bfloat16"},
-        {"attn_implementation": "kernels-community/metal-flash-sdpa"},
+        {"attn_implementation": "kernels-community/metal-sdpa"},
         {"label2id": {"dtype": 1}},
         {"bf16": "true"},
         {"bf16": 1},

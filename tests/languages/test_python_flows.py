@@ -118,6 +118,6 @@ def test_a_name_with_another_value_proves_nothing(code: str) -> None:
 def test_other_settings_by_a_constant() -> None:
     code = 'A = "flash_attention_2"\nM.from_pretrained(x, attn_implementation=A)\n'
     assert patched(code) == code.replace("flash_attention_2", "eager")
-    assert reported("P = True\nrun(use_remove_padding=P)") == ["remove-padding-choice"]
+    assert patched("P = True\nrun(use_remove_padding=P)") == "P = False\nrun(use_remove_padding=P)"
     assert reported("N = 4\nrun(ulysses_sequence_parallel_size=N)") == ["ulysses"]
     assert reported("N = 1\nrun(ulysses_sequence_parallel_size=N)") == []

@@ -38,6 +38,7 @@ def test_the_examples_state_no_fact_that_is_not_declared(rule: object) -> None:
 TOGETHER = {
     "flash-attention": {"attn_implementation": "flash_attention_2", "use_remove_padding": True},
     "megatron": {"actor": {"strategy": "megatron", "use_remove_padding": True}},
+    "veomni": {"actor": {"strategy": "veomni", "use_fused_kernels": True}},
     "packed": {"attn_implementation": "flash_attention_2", "use_remove_padding": True},
     "sequence-parallel": {"ulysses_sequence_parallel_size": 4, "use_remove_padding": True},
 }

@@ -19,6 +19,7 @@ import yaml
 from precpatch.engine.decide import decide
 from precpatch.engine.finding import KEEP, SUPPRESSED, Finding
 from precpatch.engine.policy import Policy
+from precpatch.engine.rules import load_rules
 from precpatch.languages import language_of
 from precpatch.plan import Plan
 from precpatch.vocabulary.words import BOOLEAN, CHOICE, Setting
@@ -66,7 +67,12 @@ class Watch:
         """Ask the rules of ``policy``; ``make_plan`` scans the checkout, which is only done for a hazard."""
         self._policy = policy
         self._make_plan = make_plan
-        self._sources = {rule.id: rule.references[0].title for rule in policy.rules if rule.references}
+
+    @cached_property
+    def _sources(self) -> dict[str, str]:
+        """Where each rule has its reason from; of a built-in rule that is read when a hazard asks for it."""
+        rules = (*load_rules(), *self._policy.rules)
+        return {rule.id: rule.references[0].title for rule in rules if rule.references}
 
     def hazards(self, path: str, rows: Sequence[Mapping[str, Any]], *, is_class: bool = False) -> list[str]:
         """What is wrong with the values of a config or a class, a line each; none where a comment takes it on itself.

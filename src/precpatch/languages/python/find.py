@@ -183,7 +183,7 @@ class Finder:
         role = self.roles.of(node, ancestors)
         setting = self.vocabulary.setting(role.key)
         if role.name == "value" and setting is not None:
-            return None if setting.unresolved else role
+            return None if setting.unresolved and literal is None else role
         if role.name == "comparison" and role.test is not None and self._chooses_half(role.test, ancestors):
             return replace(role, name="value", key=last_name(node))
         return None
@@ -572,6 +572,8 @@ class Finder:
         """``use_transformer_engine=use_te``: the switch is there, its value is known at run time."""
         setting = self.vocabulary.setting(node.arg)
         if setting is None or not setting.unresolved or isinstance(node.value, ast.Constant):
+            return
+        if self.flows.literal(node.value, (*ancestors, node)) is not None:  # told where it stands
             return
         if NUMBER not in setting.takes or last_name(node.value) != node.arg:  # a size that is only passed on
             yield self.at(forms.UNRESOLVED, "", node.value, (*ancestors, node), Role("switch", key=node.arg))
