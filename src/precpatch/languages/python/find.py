@@ -183,7 +183,8 @@ class Finder:
         role = self.roles.of(node, ancestors)
         setting = self.vocabulary.setting(role.key)
         if role.name == "value" and setting is not None:
-            return None if setting.unresolved and literal is None else role
+            is_told = NUMBER in setting.takes and literal is not None  # where it stands, and not where it is taken
+            return role if is_told or not setting.unresolved else None
         if role.name == "comparison" and role.test is not None and self._chooses_half(role.test, ancestors):
             return replace(role, name="value", key=last_name(node))
         return None
@@ -573,10 +574,11 @@ class Finder:
         setting = self.vocabulary.setting(node.arg)
         if setting is None or not setting.unresolved or isinstance(node.value, ast.Constant):
             return
-        if self.flows.literal(node.value, (*ancestors, node)) is not None:  # told where it stands
-            return
-        if NUMBER not in setting.takes or last_name(node.value) != node.arg:  # a size that is only passed on
-            yield self.at(forms.UNRESOLVED, "", node.value, (*ancestors, node), Role("switch", key=node.arg))
+        if NUMBER in setting.takes:
+            is_passed_on = last_name(node.value) == node.arg
+            if is_passed_on or self.flows.literal(node.value, (*ancestors, node)) is not None:  # told where it stands
+                return
+        yield self.at(forms.UNRESOLVED, "", node.value, (*ancestors, node), Role("switch", key=node.arg))
 
     def imported(self, node: ast.Import | ast.ImportFrom, ancestors: Ancestors) -> Iterator[Found]:
         """``import triton``, ``from flash_attn.bert_padding import unpad_input`` and the like."""
