@@ -269,9 +269,9 @@ def test_a_variable_of_a_function_knows_its_scope() -> None:
 @pytest.mark.parametrize(
     ("text", "key", "facts"),
     [
-        ("vllm serve m --dtype bfloat16\n", "dtype", {"option"}),
-        ("vllm serve m --dtype=bfloat16\n", "dtype", {"option"}),
-        ('vllm serve m --dtype "${D:-bfloat16}"\n', "dtype", {"option", "default"}),
+        ("vllm bench m --dtype bfloat16\n", "dtype", {"option"}),
+        ("vllm bench m --dtype=bfloat16\n", "dtype", {"option"}),
+        ('vllm bench m --dtype "${D:-bfloat16}"\n', "dtype", {"option", "default"}),
         ("x --torch-dtype bfloat16\n", "torch_dtype", {"option"}),
         ("ARGS=(--torch_dtype bfloat16)\n", "torch_dtype", {"option"}),
         ('ARGS="--seed 1 --torch_dtype bfloat16"\n', "torch_dtype", {"option"}),

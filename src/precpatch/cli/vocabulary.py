@@ -71,6 +71,11 @@ def _meanings(words: Vocabulary) -> list[dict[str, str]]:
         for each in words.packages
     ]
     rows += [
+        {"concept": "program", "name": name, "says": f"starts {each.name}, told as {each.concept}"}
+        for each in words.programs
+        for name in each.names
+    ]
+    rows += [
         {"concept": "file form", "name": each.fact, "says": f"known in {', '.join(sorted(each.languages))} by its keys"}
         for each in words.forms
     ]

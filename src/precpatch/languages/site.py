@@ -32,6 +32,9 @@ REQUIREMENT = "requirement"
 CALL = "call"
 """A function or method that is told by itself, such as torch.compile; the word is its name in the vocabulary."""
 
+START = "start"
+"""A program that is started; the word is its name, the key its concept."""
+
 CHOICE = "choice"
 """A member of an enum, by its name."""
 
@@ -70,7 +73,7 @@ class Site:
     Attributes:
         start: index of the first character in the file's text of what a mention shows and an edit replaces.
         end: index after its last character.
-        form: TEXT, BOOLEAN, NUMBER, OBJECT, METHOD, MODULE, REQUIREMENT, CALL, CHOICE or UNRESOLVED.
+        form: TEXT, BOOLEAN, NUMBER, OBJECT, METHOD, MODULE, REQUIREMENT, CALL, START, CHOICE or UNRESOLVED.
         word: what it says, quotes and escapes undone; a boolean in its own word.
         role: one of ``mention.ROLES``, as far as grammar tells.
         slot: the key that it stands under, with its place, where it has one.

@@ -88,6 +88,8 @@ class Teller:
             return Name("import", package.name) if package else None
         if site.form == forms.CALL:
             return Name("switch", site.word, key=site.word)
+        if site.form == forms.START:
+            return Name("switch", site.word)
         if site.form == forms.CHOICE:
             return self._switch(site)
         setting = self.setting(site)

@@ -5,6 +5,6 @@ only and ask here what a word means; the words that loaded rules bring join the 
 """
 
 from precpatch.vocabulary.load import builtin_vocabulary
-from precpatch.vocabulary.words import Device, Form, Package, Setting, Vocabulary
+from precpatch.vocabulary.words import Device, Form, Package, Program, Setting, Vocabulary
 
-__all__ = ["Device", "Form", "Package", "Setting", "Vocabulary", "builtin_vocabulary"]
+__all__ = ["Device", "Form", "Package", "Program", "Setting", "Vocabulary", "builtin_vocabulary"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from precpatch.errors import UserError
-from precpatch.vocabulary.words import CHOICE, TAKES, Device, Form, Package, Setting, Vocabulary
+from precpatch.vocabulary.words import CHOICE, TAKES, Device, Form, Package, Program, Setting, Vocabulary
 
 
 def builtin_folder() -> Path:
@@ -56,6 +56,7 @@ def load_vocabulary(folder: Path) -> Vocabulary:
         permissive_checks=packages.words("permissive-checks"),
         bf16_operators=packages.words("bf16-operators"),
         calls=packages.mapping("calls"),
+        programs=_programs(Checked(folder / "programs.yaml")),
         hints=hints,
     )
 
@@ -235,6 +236,24 @@ def _packages(file: Checked) -> tuple[Package, ...]:
         row.only("name", "installs")
         packages.append(Package(row.text("name"), tuple(word.lower() for word in row.list("installs"))))
     return tuple(packages)
+
+
+def _programs(file: Checked) -> tuple[Program, ...]:
+    file.only("programs")
+    programs = []
+    for row in file.rows("programs"):
+        row.only("name", "concept", "commands", "modules", "package", "classes")
+        programs.append(
+            Program(
+                row.text("name"),
+                row.text("concept"),
+                tuple(tuple(command.split()) for command in row.list("commands")),
+                tuple(row.list("modules")),
+                row.text("package"),
+                tuple(row.list("classes")),
+            )
+        )
+    return tuple(programs)
 
 
 def _forms(file: Checked) -> tuple[Form, ...]:

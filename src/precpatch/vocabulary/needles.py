@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fnmatch import translate
 from functools import cached_property, lru_cache
 
-from precpatch.vocabulary.words import ANY, BOOLEAN, CHOICE, DTYPE, NUMBER, Setting, Vocabulary
+from precpatch.vocabulary.words import ANY, BOOLEAN, CHOICE, DTYPE, NUMBER, Program, Setting, Vocabulary
 
 _NORMAL = bytes(ord("_") if byte == ord("-") else byte for byte in bytes(range(256)).lower())
 _ESCAPED = re.compile(r"\\.|\[[^\]]*\]|\(\?.")
@@ -305,6 +305,9 @@ class _Finder:
                 found.append(Needle(((f".{_last(call)}" if "." not in call else call).encode(),)))
                 if "." in call:  # under another name of the module: `th.compile`
                     found += _imported(call)
+        for program in self.vocabulary.programs:
+            if (self._key is None or self._key.match(program.concept)) and self._is_wanted(program.name):
+                found += _started(program)
         return found
 
     @cached_property
@@ -415,3 +418,21 @@ def _imported(call: str) -> list[Needle]:
         Needle(literals, as_other, begins=b"import", needs=(module,)),
         Needle(literals, by_name, begins=b"from", needs=(module,)),
     ]
+
+
+def _started(program: Program) -> list[Needle]:
+    """What starts a program: a command, also as a list of words, a module that Python runs, or a class of it."""
+    found = []
+    for command in program.commands:
+        words = tuple(normal(word.encode()) for word in command)
+        regex = rb"[\s\"',\\]{1,40}".join(map(re.escape, words)) + rb"(?!\w)"
+        found.append(Needle(words[:1], regex, begins=words[0], needs=words))
+    for module in program.modules:
+        name = normal(module.encode())
+        regex = rb"_m[\s\"',\\]{1,40}" + re.escape(name)
+        found.append(Needle((name,), regex, ends=name))
+    package = normal(program.package.encode())
+    for name in (normal(each.encode()) for each in program.classes):
+        regex = name + rb"(?<![a-z0-9_]" + name + rb")(?:\(|\.from_|\s+as\s)"
+        found.append(Needle((package,), regex, begins=name, needs=(package, name)))
+    return found

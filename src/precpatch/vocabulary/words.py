@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import cached_property, lru_cache
@@ -93,6 +93,31 @@ class Package:
 
 
 @dataclass(frozen=True, slots=True)
+class Program:
+    """A program that is told where it is started; see ``vocabulary/programs.yaml``.
+
+    Attributes:
+        name: the value that is told; concept: its key.
+        commands: the first words of each command that starts it.
+        modules: what ``python -m`` runs.
+        package, classes: a class of the package starts it where it is called.
+    """
+
+    name: str
+    concept: str
+    commands: tuple[tuple[str, ...], ...] = ()
+    modules: tuple[str, ...] = ()
+    package: str = ""
+    classes: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What starts it, in words."""
+        commands = map(" ".join, self.commands)
+        return (*commands, *self.modules, *(f"{self.package}.{each}" for each in self.classes))
+
+
+@dataclass(frozen=True, slots=True)
 class Form:
     """What makes a JSON or YAML file a config of some kind; see ``vocabulary/forms.yaml``.
 
@@ -151,6 +176,7 @@ class Vocabulary:
         permissive_checks: functions that say yes to bfloat16 where it is emulated.
         bf16_operators: operators that take bfloat16 and nothing else.
         calls: dotted name of a function or method whose call is told -> its concept.
+        programs: what is told where it is started.
         hints: concept -> parts of identifiers that ask for it.
         derived: what was derived from the words, kept for the next one who asks.
     """
@@ -175,6 +201,7 @@ class Vocabulary:
     permissive_checks: frozenset[str]
     bf16_operators: frozenset[str]
     calls: Mapping[str, str]
+    programs: tuple[Program, ...]
     hints: Mapping[str, frozenset[str]]
     derived: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     _found: dict[tuple[str, str | None], Setting | None] = field(default_factory=dict, repr=False, compare=False)
@@ -392,6 +419,68 @@ class Vocabulary:
         match = self.requirement.search(requirement)
         word = match[0].lower() if match else None
         return next((package for package in self.packages if word in package.installs), None)
+
+    # --- programs ----------------------------------------------------------------------------------------------
+
+    def started_by(self, words: Sequence[str], at: int) -> tuple[Program, int] | None:
+        """The program that a command starts by the words from ``at`` on, and how many of them say so."""
+        if not self.may_start(words[at]):
+            return None
+        if at and words[at - 1] == "-m" and (program := self._modules.get(words[at])):
+            return program, 1
+        for command, program in self._commands.get(words[at].rpartition("/")[2], ()):
+            if list(words[at + 1 : at + len(command)]) == list(command[1:]):
+                return program, len(command)
+        return None
+
+    def may_start(self, word: str) -> bool:
+        """Whether a command that starts a program may begin with this word, or with ``-m`` and it."""
+        return word in self._modules or word.rpartition("/")[2] in self._commands
+
+    @cached_property
+    def _modules(self) -> Mapping[str, Program]:
+        return {module: program for program in self.programs for module in program.modules}
+
+    @cached_property
+    def _commands(self) -> Mapping[str, list[tuple[tuple[str, ...], Program]]]:
+        found: dict[str, list[tuple[tuple[str, ...], Program]]] = {}
+        for program in self.programs:
+            for command in program.commands:
+                found.setdefault(command[0], []).append((command, program))
+        return found
+
+    def started_by_call(self, name: str) -> Program | None:
+        """The program that a call of this dotted name starts: ``vllm.LLM``, ``vllm.AsyncLLM.from_vllm_config``."""
+        parts = name.split(".")
+        if len(parts) > 2 and parts[-1].startswith("from_"):
+            parts.pop()
+        return next((each for each in self._classes.get(parts[-1], ()) if each.package in parts[:-1]), None)
+
+    @cached_property
+    def _classes(self) -> Mapping[str, list[Program]]:
+        found: dict[str, list[Program]] = {}
+        for program in self.programs:
+            for name in program.classes:
+                found.setdefault(name, []).append(program)
+        return found
+
+    @cached_property
+    def _starts(self) -> re.Pattern[str]:
+        commands = [
+            r"(?:[ \t\\]|\r?\n)+".join(map(re.escape, command)) for each in self.programs for command in each.commands
+        ]
+        modules = [re.escape(module) for each in self.programs for module in each.modules]
+        return re.compile(rf"(?<![\w.-])(?:{'|'.join([*commands, *modules]) or '(?!)'})(?![\w.-])")
+
+    def starts_in(self, text: str) -> Iterator[re.Match[str]]:
+        """Every place where the words of a command that starts a program may begin."""
+        known = any(name in text for name in self._first_words)
+        return self._starts.finditer(text) if known else iter(())
+
+    @cached_property
+    def _first_words(self) -> tuple[str, ...]:
+        """A text without any of these starts no program."""
+        return (*self._commands, *self._modules)
 
     # --- words that join ---------------------------------------------------------------------------------------
 

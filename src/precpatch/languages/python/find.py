@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from precpatch.languages import site as forms
-from precpatch.languages.python import fold, imports, own_label
+from precpatch.languages.python import fold, imports, own_label, starts
 from precpatch.languages.python.conditions import Conditions
 from precpatch.languages.python.flows import Flows
 from precpatch.languages.python.names import Names
@@ -24,7 +24,7 @@ from precpatch.languages.python.tree import FUNCTIONS, Ancestors, Tree, dotted, 
 from precpatch.languages.site import Site
 from precpatch.languages.source import SourceFile
 from precpatch.languages.tell import Name
-from precpatch.vocabulary import Vocabulary
+from precpatch.vocabulary import Program, Vocabulary
 from precpatch.vocabulary.needles import needles_of_words
 from precpatch.vocabulary.words import NUMBER
 
@@ -98,9 +98,16 @@ class Finder:
 
     def _lines(self) -> list[int]:
         """The lines that can hold a value: those with a word of the vocabulary or the name of an imported dtype."""
-        names = [local.encode() for local in self.names.dtypes]
+        names = [local.encode() for local in (*self.names.dtypes, *self._starting())]
         stems = [f"{quote}{stem}".encode() for stem in self.vocabulary.half_stems for quote in "\"'"]
         return self.tree.lines_with(needles_of_words(self.vocabulary), (b"getattr(", b"eval(", *names, *stems))
+
+    def _starting(self) -> Iterator[str]:
+        """The names by which the file calls a class that starts a program, where they are not those of the class."""
+        for local, full in self.names.functions.items():
+            if not full.endswith(f".{local}") and self.vocabulary.started_by_call(full) is not None:
+                yield f"{local}("
+                yield f"{local}."
 
     def _named_lists(self) -> dict[str, set[str]]:
         """The file's own lists of names: ``BFLOAT_LIST = ["bf16", ...]`` -> what is in them."""
@@ -471,6 +478,8 @@ class Finder:
             yield found
 
     def _string(self, node: ast.Constant, text: str, ancestors: Ancestors) -> Iterator[Found]:
+        item = starts.by_item(node, ancestors, self.tree, self.vocabulary)
+        yield from self._started_by_words(item or starts.by_text(text, ancestors, self.vocabulary), node, ancestors)
         if self.vocabulary.dtype_of(text) or self.vocabulary.attention_of(text):
             if not self._is_getattr_name(node, ancestors):
                 role = self._looked_up(node, ancestors) if text.lower() not in self.vocabulary.ordinary else None
@@ -542,6 +551,7 @@ class Finder:
             yield self.at(forms.CALL, node.func.attr, node, ancestors, role)
         yield from (each for each in self.composed(node, ancestors) if id(each.node) not in self._taken)
         yield from self._evaluated(node, ancestors)
+        yield from self._started_by_call(node, ancestors)
         module = imports.named_by_call(node, self.names.full_name(dotted(node.func)) or "")
         if module is not None and self.vocabulary.package_of(module) is not None:
             facts = imports.facts_of(self.tree, self.vocabulary, ancestors)
@@ -601,6 +611,27 @@ class Finder:
             self._untested[names] = imports.is_called_untested(self.tree, self.vocabulary, optional)
         return self._untested.get(names, False)
 
+    # --- programs that are started -----------------------------------------------------------------------------
+
+    def _started_by_call(self, node: ast.Call, ancestors: Ancestors) -> Iterator[Found]:
+        """``LLM(...)`` of vLLM, ``sglang.Engine(...)``, ``AsyncLLMEngine.from_engine_args(...)``."""
+        name = dotted(node.func)
+        full = self.names.full_name(name) if name is not None else None
+        program = self.vocabulary.started_by_call(full) if full is not None and "." in full else None
+        if name is None or program is None or self.names.is_shadowed(name.partition(".")[0], ancestors):
+            return
+        role = Role("value", key=program.concept)
+        yield self.at(forms.START, program.name, node.func, (*ancestors, node), role)
+
+    def _started_by_words(self, program: Program | None, node: ast.AST, ancestors: Ancestors) -> Iterator[Found]:
+        """A command, in a place that gives it to something and does not speak of it."""
+        role = self.roles.of(node, ancestors) if program is not None else None
+        if program is None or role is None or role.name not in {"value", "lookup", "text"}:
+            return
+        if isinstance(ancestors[-1], ast.Expr):  # a text that stands alone
+            return
+        yield self.at(forms.START, program.name, node, ancestors, Role("value", key=program.concept))
+
     # --- settings inside strings -------------------------------------------------------------------------------
 
     def _override(self, node: ast.AST, ancestors: Ancestors, text: str) -> Iterator[Found]:
@@ -628,11 +659,13 @@ class Finder:
         """An f-string that is one override as a whole: ``f"a.dtype={'bf16'}"``, ``f"{p}.dtype=bfloat16"``."""
         if any(isinstance(parent, ast.JoinedStr) for parent in ancestors[-3:]):
             return
+        text = "".join(map(_f_string_text, node.values))
+        yield from self._started_by_words(starts.by_text(text, ancestors, self.vocabulary), node, ancestors)
         found = list(self.composed(node, ancestors))
         if found:
             yield from (each for each in found if id(each.node) not in self._taken)
             return
-        yield from self._override(node, ancestors, "".join(map(_f_string_text, node.values)))
+        yield from self._override(node, ancestors, text)
 
     def operation(self, node: ast.BinOp, ancestors: Ancestors) -> Iterator[Found]:
         """``"bfloat" + "16"``, ``"a.dtype=%s" % name``."""

@@ -19,6 +19,9 @@ MAX_PARENTS = 100
 MAX_WORDS = 20
 """So many words of a command are looked at to see which program it runs."""
 
+MAX_START = 4
+"""So many words say which program is started."""
+
 SAYS = frozenset({"echo", "printf", "git", "logger"})
 """Programs whose arguments are text for people."""
 
@@ -108,6 +111,12 @@ class Around:
         """The word after it in the same command or array."""
         words = self.tree.words_of(self.box)[self._at + 1 : self._at + 2]
         return words[0] if words and words[0].type in {*PART, "command_substitution"} else None
+
+    @property
+    def run(self) -> tuple[int, list[Node]]:
+        """The words of its box from the one before it to a few after it, and which of them it is."""
+        first = max(self._at - 1, 0)
+        return self._at - first, self.tree.words_of(self.box)[first : self._at + MAX_START]
 
     @cached_property
     def words(self) -> list[str]:

@@ -20,7 +20,7 @@ MAX_TEST = 1000
 MAX_NAME = 60
 """So many characters around a name in code are looked at to see which identifier it is a part of."""
 
-LOOKS = frozenset({"test", "[", "grep", "egrep", "fgrep", "rg"})
+LOOKS = frozenset({"test", "[", "grep", "egrep", "fgrep", "rg", "pgrep", "pkill"})
 """Programs that only look for something."""
 
 _PROBES = frozenset({"command", "hash", "type", "which"})

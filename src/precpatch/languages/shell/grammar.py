@@ -33,6 +33,9 @@ OPENS = frozenset({"<<", "<<-"})
 HOLDS_OPTIONS = frozenset({"command", "array", "file_redirect", "ERROR"})
 """Options and their values stand here; after ``--root <your_root>`` the grammar gives the rest to the redirection."""
 
+STARTS = frozenset({"command", "array"})
+"""A program is started by the words of these."""
+
 BRANCHES = frozenset({"else_clause", "case_item", "function_definition"})
 
 KEY = re.compile(r"(?P<mark>\+{1,2}|~|-{1,2})?(?P<path>[A-Za-z_][\w.@/-]*)=(?!=)")

@@ -12,9 +12,9 @@ from precpatch.languages.embedded import BY_SUFFIX
 from precpatch.languages.shell.around import SAYS, Around, Setting
 from precpatch.languages.shell.conditions import Conditions
 from precpatch.languages.shell.dicts import BEGINS, Entry, values_in
-from precpatch.languages.shell.grammar import HOLDS_OPTIONS, KEY, OPENS, OPTION, PART, BashTree, Span
+from precpatch.languages.shell.grammar import HOLDS_OPTIONS, KEY, OPENS, OPTION, PART, STARTS, BashTree, Span
 from precpatch.languages.shell.uses import DEFAULT, REFERENCE, Use, unresolved
-from precpatch.languages.site import BOOLEAN, NUMBER, REQUIREMENT, TEXT, Site, Slot
+from precpatch.languages.site import BOOLEAN, NUMBER, REQUIREMENT, START, TEXT, Site, Slot
 from precpatch.vocabulary import Setting as Known
 from precpatch.vocabulary import Vocabulary
 from precpatch.vocabulary.words import CHOICE
@@ -49,6 +49,7 @@ _LAUNCH = re.compile(
     r"\s*(?:\w+=\S*\s+)*(?:\S*/)?"
     r"(?:python[\d.]*|torchrun|accelerate|deepspeed|vllm|ray|uv|bash|sh|srun|env|nohup|exec)\s"
 )
+_BEFORE = re.compile(r"\s*(?:\w+=\S*\s+)*(?:\S*/)?")
 _PROGRAM = re.compile(r"\s-m\s|\.(?:py|sh)\b|\s--\w")
 _PYTHON = re.compile(r"(?:^|[\s|/;&(])python[\d.]*(?=\s|$)")
 _WRITES = re.compile(r"""(?:>|\btee(?:\s+-\w+)*\s)\s*[^\s>|&;]+(?P<suffix>\.(?:py|ya?ml|json))(?=[\s"';|&)]|$)""")
@@ -113,6 +114,7 @@ class Script:
         words = self.vocabulary
         yield from (match.start() for match in words.names_in(self.code))
         yield from (match.start() for match in words.requirements_in(self.code))
+        yield from (match.start() for match in words.starts_in(self.code))
         known: dict[tuple[str, bool], int | None] = words.derived.setdefault("keys of scripts", {})
         if len(known) > _MOST_KNOWN:
             known.clear()
@@ -202,7 +204,17 @@ class Script:
         if self.depth >= MAX_DEPTH or around.runs_python:
             return False
         content = self.code[start:end]
-        return around.runs_shell or (_BLANK.search(content.strip()) is not None and _reads_as_words(content))
+        if around.runs_shell or _BLANK.search(content.strip()) is None:
+            return around.runs_shell
+        return _reads_as_words(content) or self._is_start(content)
+
+    def _is_start(self, content: str) -> bool:
+        """Whether text begins with a command that starts a program, and has an option."""
+        first = next(self.vocabulary.starts_in(content), None)
+        before = _BEFORE.match(content) if first is not None else None
+        if first is None or before is None:
+            return False
+        return before.end() == first.start() and _PROGRAM.search(content) is not None
 
     def _nested(self, start: int, end: int, around: Around, facts: frozenset[str] = frozenset()) -> None:
         """Read the text between ``start`` and ``end`` as a script of its own, in the place ``around``."""
@@ -227,6 +239,8 @@ class Script:
 
     def _argument(self, around: Around, start: int, end: int) -> None:
         """One word, which stands without its quotes between ``start`` and ``end``."""
+        if self._started(around):
+            return
         setting = around.setting()
         match = KEY.match(self.code, start, end)
         if match and (around.box.type != "variable_assignment" or match["mark"] or "." in match["path"]):
@@ -257,6 +271,21 @@ class Script:
                 setting = replace(setting, key=name, facts=setting.facts - {"argument"} | {"variable"})
         self._value(around, value, setting)
         self._take(around, (start, end), names, value, setting)
+
+    def _started(self, around: Around) -> bool:
+        """Tell the program that a command starts with this word, or with it and those after it; whether it does."""
+        node = around.node
+        if around.box.type not in STARTS or not self.vocabulary.may_start(_unquoted(self.tree.text(node))):
+            return False
+        first, words = around.run
+        found = self.vocabulary.started_by([_unquoted(self.tree.text(each)) for each in words], first)
+        if found is None:
+            return False
+        program, length = found
+        span = words[first].start_byte, words[first + length - 1].end_byte
+        place = Setting(around.role or "value", program.concept, facts=around.facts)
+        self._add(around, span, START, place, program.name)
+        return True
 
     def _is_wheel(self, start: int, end: int) -> bool:
         """Whether a word is the file or the address of a package that an installer takes."""
@@ -526,6 +555,11 @@ def _is_quoted(node: Node) -> bool:
     if node.type == "concatenation" and len(node.children) > 1:
         return node.children[0].type == node.children[-1].type == "string"
     return node.type in ("string", "raw_string")
+
+
+def _unquoted(word: str) -> str:
+    """A word without the quotes right around it."""
+    return word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "\"'" else word
 
 
 def _inner(node: Node) -> Span:
