@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from precpatch.config import Settings, did_you_mean
 from precpatch.discover import LEAVES_ROOT, Discovery, discover
+from precpatch.doctor.pins import with_pins
 from precpatch.engine.decide import decide
 from precpatch.engine.finding import REPORT, REWRITE, Finding, file_report
 from precpatch.engine.padding import PaddingHomes, with_homes
@@ -45,7 +46,7 @@ def plan(root: Path, paths: Sequence[Path], target: Target, settings: Settings, 
     Raises:
         UserError: a path or a rule file cannot be used.
     """
-    policy = policy_for(settings, target, show_text=show_text)
+    policy = policy_for(settings, with_pins(root, target), show_text=show_text)
     others = may_decide if policy.needles["shell"] else None
     found = discover(root, paths, settings.include, settings.exclude, suffixes=tuple(languages()), others=others)
     run = _Run(root, policy)

@@ -313,7 +313,7 @@ def test_every_placeholder_is_filled(tmp_path: Path) -> None:
     message = " ".join(f"{name}={{{name}}}" for name in rule_words.PLACEHOLDERS)
     own = OWN.replace('"{key} of {target}"', f'"{message}"')
     ((_, _, told),) = rules_decide(folder(tmp_path, own=own), 'f(tensor_kind="bf16")\n')
-    filled = "value=bfloat16 key=tensor_kind callee=f dtype=float32 attention=eager target=p40 wanted=float32"
+    filled = "value=bfloat16 key=tensor_kind callee=f dtype=float32 attention=eager target=p40 wanted=float32 pin="
     assert told == filled
 
 

@@ -50,7 +50,15 @@ def test_what_a_p100_answers():
 
 
 def test_what_a_v100_answers_under_float16_and_sdpa():
-    expected = {"dtype_float16", "attention_sdpa", "fast_fp16", "runs_triton", "runs_inductor", "runs_vllm"}
+    expected = {
+        "dtype_float16",
+        "attention_sdpa",
+        "fast_fp16",
+        "runs_triton",
+        "runs_inductor",
+        "runs_vllm",
+        "runs_pinned_vllm",
+    }
     assert answers(target((7, 0), dtype="float16", attention="sdpa")) == expected
 
 
@@ -63,6 +71,7 @@ def test_what_an_h100_answers():
         "runs_triton",
         "runs_inductor",
         "runs_vllm",
+        "runs_pinned_vllm",
         "runs_sglang",
         "tf32",
         "fp8",

@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 
+from precpatch.doctor.pins import with_lists
 from precpatch.engine.finding import REWRITE
 from precpatch.engine.policy import Policy
 from precpatch.engine.rules import Example, Rule, load_rules
@@ -25,15 +26,15 @@ EXAMPLES = [
 
 
 @cache
-def policy(target: str, dtype: str, attention: str) -> Policy:
+def policy(target: str, dtype: str, attention: str, asks: str) -> Policy:
     """All rules for a target, once for all examples that name it."""
-    return Policy(RULES, resolve_target(target, dtype, attention))
+    return Policy(RULES, with_lists({"requirements.txt": asks}, resolve_target(target, dtype, attention)))
 
 
 def run(example: Example, data: bytes) -> tuple[bytes, int]:
     """The bytes after a run on one file, and the number of places that need a person."""
     path = example.path or f"example{SUFFIX[example.language]}"
-    findings = file_findings(path, data, policy(example.target, example.dtype, example.attention))
+    findings = file_findings(path, data, policy(example.target, example.dtype, example.attention, example.asks))
     edits = [edit for finding in findings if finding.verdict == REWRITE for edit in finding.edits]
     patched = PatchSet.of(edits, lambda _: data).apply_to(path, data)
     return patched, sum(finding.action == "report" for finding in findings)
@@ -72,7 +73,7 @@ def test_a_rule_decides_something_in_its_own_examples(rule: Rule) -> None:
         for finding in file_findings(
             example.path or f"example{SUFFIX[example.language]}",
             example.before.encode(),
-            policy(example.target, example.dtype, example.attention),
+            policy(example.target, example.dtype, example.attention, example.asks),
         )
     }
     assert rule.id in decided

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from precpatch.doctor.pins import with_lists
 from precpatch.engine.policy import Policy
 from precpatch.engine.rules import Example, Rule, load_rules
 from precpatch.gpu.resolve import resolve_target
@@ -18,8 +19,8 @@ SUFFIX = {"python": ".py", "yaml": ".yaml", "shell": ".sh", "json": ".json", "no
 
 
 @cache
-def policy(rules: tuple[Rule, ...], target: str, dtype: str, attention: str) -> Policy:
-    return Policy(rules, resolve_target(target, dtype, attention))
+def policy(rules: tuple[Rule, ...], target: str, dtype: str, attention: str, asks: str) -> Policy:
+    return Policy(rules, with_lists({"requirements.txt": asks}, resolve_target(target, dtype, attention)))
 
 
 def is_read(policy: Policy, path: str, data: bytes) -> bool:
@@ -40,7 +41,7 @@ EXAMPLES = [
 def test_a_file_in_which_a_rule_acts_is_read_for_it(rule: Rule, example: Example) -> None:
     path = example.path or f"example{SUFFIX[example.language]}"
     data = example.before.encode()
-    asked = (example.target, example.dtype, example.attention)
+    asked = (example.target, example.dtype, example.attention, example.asks)
     own = policy((rule,), *asked)  # whose needles are all there are
     if any(each.rule == rule.id and each.action != "keep" for each in file_findings(path, data, policy(RULES, *asked))):
         assert is_read(own, path, data)

@@ -168,6 +168,7 @@ def _message(rule: Rule, policy: Policy, mention: Mention) -> str:
         "attention": policy.target.attention,
         "target": policy.target.name,
         "wanted": policy.wanted(mention),
+        "pin": str(policy.target.vllm_pin or ""),
     }
     for name, value in values.items():
         text = text.replace("{" + name + "}", value)

@@ -31,7 +31,11 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A small file before and after; ``before == after`` means that it must stay. Every example runs as a test."""
+    """A small file before and after; ``before == after`` means that it must stay. Every example runs as a test.
+
+    Attributes:
+        asks: a requirement that the checkout around the file has, such as "vllm>=0.20".
+    """
 
     title: str
     language: str
@@ -41,6 +45,7 @@ class Example:
     dtype: str = "auto"
     attention: str = "auto"
     path: str | None = None
+    asks: str = ""
     reports: int = 0
 
 

@@ -15,7 +15,7 @@ from precpatch.languages.mention import KINDS, ROLES
 from precpatch.vocabulary import builtin_vocabulary
 from precpatch.vocabulary.facts import READERS, load_facts, load_spellings
 
-PLACEHOLDERS = ("value", "key", "callee", "dtype", "attention", "target", "wanted")
+PLACEHOLDERS = ("value", "key", "callee", "dtype", "attention", "target", "wanted", "pin")
 """What a message may hold in braces."""
 
 EXAMPLE_LANGUAGES = (*READERS, "notebook")

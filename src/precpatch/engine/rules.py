@@ -26,7 +26,7 @@ _FIELDS = (*_REQUIRED, "severity", "band", "when", "references", "examples", "me
 _THEN_FIELDS = ("action", "to", "follows", "otherwise", "alongside", "scope")
 _TEXT_FIELDS = ("language", "kind", "value", "spelling", "role", "key", "key_path", "callee", "scope", "path")
 _MATCH_FIELDS = (*_TEXT_FIELDS, "facts", "without", "allows_target")
-_EXAMPLE_FIELDS = ("title", "language", "target", "before", "after", "dtype", "attention", "path")
+_EXAMPLE_FIELDS = ("title", "language", "target", "before", "after", "dtype", "attention", "path", "asks")
 _EXAMPLE_CHOICES = {"language": words.EXAMPLE_LANGUAGES, "dtype": DTYPE_CHOICES, "attention": ATTENTION_CHOICES}
 _ID = re.compile(r"[\w.-]{1,100}", re.ASCII)
 

@@ -26,6 +26,7 @@ QUESTIONS: dict[str, str] = {
     "runs_flash_attention_2": "FlashAttention-2 runs on the GPU (8.0 or more)",
     "runs_triton": "Triton compiles half-precision kernels for the GPU (7.0 or more)",
     "runs_vllm": "vLLM takes the GPU (7.0 or more up to vLLM 0.19, 7.5 or more from 0.20)",
+    "runs_pinned_vllm": "the vLLM that the checkout asks for takes the GPU",
     "runs_sglang": "SGLang takes the GPU (7.5 or more)",
     "runs_inductor": "torch.compile's Inductor takes the GPU (7.0 or more)",
     "tf32": "matrix units take TF32 (8.0 or more)",
@@ -45,6 +46,25 @@ class UnknownQuestionError(UserError, KeyError):
 
 
 @dataclass(frozen=True, slots=True)
+class Pin:
+    """The version of a package that a checkout asks for.
+
+    Attributes:
+        asks: the requirement and where it stands: "vllm==0.24.0 in setup.py".
+        minimum: the compute capability that it needs.
+        runs: the requirement of a version that takes the GPU.
+    """
+
+    asks: str
+    minimum: ComputeCapability
+    runs: str | None = None
+
+    def __str__(self) -> str:
+        needs = f"{self.asks} needs compute capability {format_compute_capability(self.minimum)}"
+        return f"{needs}; {self.runs} runs" if self.runs else needs
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """The GPU a checkout is fitted to, and what replaces what it cannot do.
 
@@ -53,12 +73,14 @@ class Target:
         capability: what the GPU (the weakest of several) can do.
         dtype: "bfloat16" where nothing has to change, else "float32" or "float16".
         attention: "flash_attention_2" where nothing has to change, else "eager" or "sdpa".
+        vllm_pin: the vLLM that the checkout asks for, where that is known.
     """
 
     name: str
     capability: Capability
     dtype: str
     attention: str
+    vllm_pin: Pin | None = None
 
     def ask(self, question: str) -> bool:
         """The answer to one of ``QUESTIONS``.
@@ -117,6 +139,11 @@ class Target:
     def runs_vllm(self) -> bool:
         """vLLM takes the GPU: its documentation says 7.0 (v0.14.0), and 7.5 from v0.21.0; no wheel has Pascal code."""
         return self.capability.at_least(_VLLM)
+
+    @property
+    def runs_pinned_vllm(self) -> bool:
+        """The vLLM that the checkout asks for takes the GPU; where it asks for none, some version does."""
+        return self.runs_vllm and (self.vllm_pin is None or self.capability.at_least(self.vllm_pin.minimum))
 
     @property
     def runs_sglang(self) -> bool:
