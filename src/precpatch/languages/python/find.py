@@ -18,6 +18,7 @@ from precpatch.languages.python import fold, imports, own_label, starts
 from precpatch.languages.python.conditions import Conditions
 from precpatch.languages.python.flows import Flows
 from precpatch.languages.python.names import Names
+from precpatch.languages.python.reinterpreted import Views
 from precpatch.languages.python.roles import Role, Roles
 from precpatch.languages.python.slots import Slots
 from precpatch.languages.python.tree import FUNCTIONS, Ancestors, Tree, dotted, last_name, scope_of, string
@@ -88,6 +89,7 @@ class Finder:
         self.roles = Roles(self.tree, self.names, vocabulary)
         self.slots = Slots(self.tree)
         self.flows = Flows(self.tree)
+        self.views = Views(self.tree, self.names)
         self._taken: dict[int, ast.Constant] = {}
         self._untested: dict[frozenset[str], bool] = {}
         self.nodes = list(self.tree.walk(self._lines()))
@@ -353,10 +355,7 @@ class Finder:
         """``torch.bfloat16``, ``x.bfloat16()``, ``torch.compile``, or a member of an enum."""
         value = self.vocabulary.torch_dtypes.get(node.attr)
         if value is not None and value not in self.vocabulary.quiet and self.names.is_torch(node.value, ancestors):
-            found = self.at(forms.OBJECT, value, node, ancestors)
-            if _reinterprets(found):
-                found.role.facts.add("reinterpreted")
-            yield found
+            yield self.at(forms.OBJECT, value, node, ancestors)
         elif node.attr in self.vocabulary.methods and self._is_cast(node, ancestors):
             found = self.at(forms.METHOD, self.vocabulary.methods[node.attr], node, ancestors)
             found.start = self._dot_before(node)
@@ -687,6 +686,8 @@ class Finder:
             role.facts -= {"asks-bf16", "converter-else"}
         if self._promised:
             role.facts.add("promised")
+        if name.kind == "dtype" and self.views.read(found.node, found.ancestors):
+            role.facts.add("reinterpreted")
         self._take_calls_around(found)
         self._take_allowed(found, name, around.all_handled())
         if role.name == "value" and self._is_in_its_own_entry(found, name.value):
@@ -775,16 +776,6 @@ def _form_of(word: str) -> str:
     if word.lower() in {"true", "false"}:
         return forms.BOOLEAN
     return forms.NUMBER if word.isdigit() else forms.TEXT
-
-
-def _reinterprets(found: Found) -> bool:
-    """``x.to(torch.bfloat16).view(torch.int16)``: the cast makes bytes that are read as something else."""
-    if len(found.ancestors) < 3:
-        return False
-    cast, attribute, view = found.ancestors[-1], found.ancestors[-2], found.ancestors[-3]
-    if not (isinstance(cast, ast.Call) and isinstance(attribute, ast.Attribute) and isinstance(view, ast.Call)):
-        return False
-    return attribute.attr == "view" and any(re.search(r"\.u?int\d+$", dotted(each) or "") for each in view.args)
 
 
 def _is_class_default(ancestors: Ancestors) -> bool:
