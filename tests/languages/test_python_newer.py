@@ -49,3 +49,26 @@ def test_every_value_is_rewritten_where_it_stands(code: str, line_end: str) -> N
 def test_what_neither_reads_is_told() -> None:
     with pytest.raises(ReadError, match=r"line 2: .*not parsed, so left alone"):
         file_findings("m.py", b"import torch\nx = = torch.bfloat16\n", P40)
+
+
+TOO_DEEP = {
+    "lists": "x = " + "[" * 1600 + "torch.bfloat16" + "]" * 1600,
+    "brackets that are never closed": "x = torch.bfloat16 + " + "(" * 1600,
+    "brackets of every kind": "x = " + "f([{1: " * 700 + "torch.bfloat16" + "}])" * 700,
+    "signs": "print 1\nx = torch.bfloat16, " + "-" * 20_000 + "1",
+    "negations": "print 1\nx = torch.bfloat16, " + "not " * 20_000 + "1",
+    "functions": "print 1\nx = torch.bfloat16, " + "lambda: " * 20_000 + "1",
+    "attributes": "print 1\nx = torch.bfloat16, a" + ".b" * 20_000,
+    "branches": "print 1\nx = torch.bfloat16\nif a: pass\n" + "elif a: pass\n" * 20_000,
+}
+
+
+@pytest.mark.parametrize("code", TOO_DEEP.values(), ids=TOO_DEEP)
+def test_what_is_too_deep_to_read_is_told(code: str) -> None:
+    with pytest.raises(ReadError, match="not parsed, so left alone"):
+        file_findings("m.py", f"import torch\n{code}\n".encode(), P40)
+
+
+def test_brackets_in_a_string_are_not_deep() -> None:
+    data = f"import torch\ntype D = int\nx = '{'[' * 1600}'\ny = torch.bfloat16\n".encode()
+    assert [each.verdict for each in file_findings("m.py", data, P40)] == [REWRITE]

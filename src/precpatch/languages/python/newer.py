@@ -7,6 +7,7 @@ edits are made in the text as it was. What means a value is left as it is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -19,9 +20,22 @@ if TYPE_CHECKING:
 Replacement = tuple[int, int, str]
 """Index of the first character and after the last one, and text of the same length."""
 
+_STRING = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"")
+_BRACKET = re.compile(r"[(\[{]|[)\]}]")
+_LINK = re.compile(r"[.(\[+*/~-]|\b(?:and|await|if|lambda|not|or)\b")
+_ELIF = re.compile(r"(?m)^[ \t]*elif\b")
+
+_MOST_BRACKETS = 200
+"""Python itself takes no more brackets inside each other."""
+
+_MOST_LINKS = 1000
+"""A chain of more operators, names and calls than this is deeper than any parser here follows."""
+
 
 def as_older(source: SourceFile) -> str | None:
     """The text of the file in older syntax, character for character; None where LibCST cannot read it either."""
+    if _is_too_deep(source.text):
+        return None
     import libcst as cst
     from libcst.metadata import MetadataWrapper, PositionProvider
 
@@ -37,6 +51,23 @@ def as_older(source: SourceFile) -> str | None:
         pieces += [source.text[done:start], new]
         done = end
     return "".join((*pieces, source.text[done:]))
+
+
+def _is_too_deep(text: str) -> bool:
+    """Whether an expression may be so deep that LibCST, which is native code, ends the process; rather once too often.
+
+    Strings over several lines count as code.
+    """
+    bare = _STRING.sub("", text)
+    depth = 0
+    for bracket in _BRACKET.finditer(bare):
+        depth = depth + 1 if bracket[0] in "([{" else max(depth - 1, 0)
+        if depth > _MOST_BRACKETS:
+            return True
+    pieces = re.split(r"[,;\n]", bare)
+    if any(len(piece) > _MOST_LINKS and len(_LINK.findall(piece)) > _MOST_LINKS for piece in pieces):
+        return True
+    return len(_ELIF.findall(bare)) > _MOST_LINKS
 
 
 def _replacements(source: SourceFile, positions: object) -> Iterator[Replacement]:
