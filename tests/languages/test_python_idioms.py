@@ -186,7 +186,7 @@ def test_a_check_that_counts_emulation(check: str) -> None:
 
 
 PACKAGES = [
-    *("torch_npu", "vllm_ascend", "mindspeed", "torch_xla", "jax", "habana_frameworks", "torch_mlu", "torch_musa"),
+    *("torch_npu", "vllm_ascend", "mindspeed", "torch_xla", "habana_frameworks", "torch_mlu", "torch_musa"),
     *("intel_extension_for_pytorch", "oneccl_bindings_for_pytorch"),
 ]
 
@@ -197,3 +197,8 @@ def test_a_file_that_imports_another_devices_package(package: str, statement: st
     code = f"{statement.format(package)}\nimport torch\nx = f(dtype=torch.bfloat16)\n"
     assert acted_on(code) == []
     assert acted_on(code.replace(package, "other")) == ["torch.bfloat16"]
+
+
+def test_jax_runs_on_cuda_as_well() -> None:
+    code = "import jax\nimport jax.numpy as jnp\nimport torch\nx = f(dtype=torch.bfloat16)\ny = jnp.bfloat16\n"
+    assert acted_on(code) == ["torch.bfloat16"]
