@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import PurePosixPath
 
 from precpatch.languages import site as forms
@@ -25,13 +25,14 @@ from precpatch.languages.python.tree import FUNCTIONS, Ancestors, Tree, dotted, 
 from precpatch.languages.site import Site
 from precpatch.languages.source import SourceFile
 from precpatch.languages.tell import Name
+from precpatch.languages.words_of_text import settings_in
 from precpatch.vocabulary import Program, Vocabulary
 from precpatch.vocabulary.needles import needles_of_words
 from precpatch.vocabulary.words import NUMBER
 
 _OVERRIDE = re.compile(r"(?:--)?[+~]{0,2}(?P<key>[A-Za-z_][\w./@-]*)=(?P<quote>['\"]?)(?P<value>[\w./?:+-]+)(?P=quote)")
 _IN_COMMAND = re.compile(
-    r"(?<![\w.])(?:[+]{0,2}(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*=|(?P<key>\w+)\s*:\s+|--(?P<option>[\w.-]+)[ =])['\"]?"
+    r"(?<![\w.])(?:[+]{0,2}(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*=|(?P<key>\w+)['\"]?\s*:\s+|--(?P<option>[\w.-]+)[ =])['\"]?"
     r"(?P<value>[A-Za-z]\w*)\b"
 )
 _FLAG = re.compile(r"--([A-Za-z]\w*)")
@@ -41,6 +42,9 @@ _SCALER = re.compile(r"(?i)grad_?scal|loss_?scaler|\bscaler|_scaler\b|scale_loss
 
 _LEADS_ON = (ast.IfExp, ast.BoolOp, ast.Call, ast.Attribute, ast.keyword)
 """What a name goes through on its way to where it is looked up."""
+
+_SPEAKS = frozenset({"docstring", "message", "comparison", "key"})
+"""The roles of a text that only speaks of what it holds."""
 
 _MOST_FALLBACKS = 30
 """So many sets of names that may be None are looked for in one file."""
@@ -291,8 +295,14 @@ class Finder:
             allowed=role.allowed,
         )
 
-    def setup(self, ancestors: Ancestors) -> int:
-        """The class or the statement whose values are set together; what is added or assigned alone may go with any."""
+    def setup(self, found: Found) -> int:
+        """The class or the statement whose values are set together; what is added or assigned alone may go with any.
+
+        What stands in one command in a string is set by that.
+        """
+        if "embedded" in found.role.facts:
+            return self.tree.start(found.node) + 1
+        ancestors = found.ancestors
         near = ancestors[-_MOST_AROUND:]
         at = next((at for at in range(len(near) - 1, -1, -1) if isinstance(near[at], ast.stmt)), None)
         if at is None:
@@ -641,18 +651,45 @@ class Finder:
             self._override_role(found, match["key"])
             yield found
             return
-        for embedded in _IN_COMMAND.finditer(text):
+        yield from self._named_in_command(node, ancestors, text)
+        yield from self._set_in_command(node, ancestors, text)
+
+    def _named_in_command(self, node: ast.AST, ancestors: Ancestors, text: str) -> Iterator[Found]:
+        """The dtypes and implementations that a command, or a mapping, in a string names, each at its own place."""
+        at = 0
+        for embedded in islice(_IN_COMMAND.finditer(text), _MOST_PARTS):
             key = (embedded["key"] or embedded["option"] or "").rpartition(".")[2].replace("-", "_")
             if key and not self.vocabulary.is_of(key, "precision", "attention"):
                 continue
             if not self.vocabulary.is_looked_for(embedded["value"]):
                 continue
             found = self.at(forms.TEXT, embedded["value"], node, ancestors)
-            if found.role.name not in {"docstring", "message", "comparison", "key"}:
-                found.role.name = "text"
-                found.role.facts.add("embedded")
-                yield found
-            return
+            if found.role.name in _SPEAKS:
+                return
+            found.role.name = "text"
+            found.role.facts.add("embedded")
+            at = self._place_in(found, embedded[0], embedded["value"], at)
+            yield found
+
+    def _set_in_command(self, node: ast.AST, ancestors: Ancestors, text: str) -> Iterator[Found]:
+        """The switches, choices and sizes that a command in a string sets, each at its own place."""
+        for word in settings_in(text, self.vocabulary):
+            if self.vocabulary.is_looked_for(word.value):
+                continue
+            found = self.at(word.form, word.value, node, ancestors)
+            if found.role.name in _SPEAKS:
+                return
+            self._place_in(found, text[word.begin : word.end], text[word.start : word.end], 0)
+            found.role = Role("value", word.key, word.path, facts=set(word.facts) | {"embedded"})
+            yield found
+
+    def _place_in(self, found: Found, written: str, word: str, at: int) -> int:
+        """Put a place on a word of its string, as far as it is written there plainly; where to look for the next."""
+        raw = self.tree.text(found.node)
+        if (first := raw.find(written, at)) >= 0:
+            found.end = found.start + first + len(written)
+            found.start = found.end - len(word)
+        return max(first, at)
 
     def f_string(self, node: ast.JoinedStr, ancestors: Ancestors) -> Iterator[Found]:
         """An f-string that is one override as a whole: ``f"a.dtype={'bf16'}"``, ``f"{p}.dtype=bfloat16"``."""

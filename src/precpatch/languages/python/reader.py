@@ -115,7 +115,7 @@ class PythonReading(SiteReading):
             if name is None:
                 continue
             self.finder.take_conditions(found, name)
-            site = replace(self.finder.site(found), scope=found.scope, setup=self.finder.setup(found.ancestors))
+            site = replace(self.finder.site(found), scope=found.scope, setup=self.finder.setup(found))
             mention = self.teller.mention(site, name)
             key = mention.start, mention.kind
             if key not in self._told:
@@ -167,7 +167,7 @@ class PythonReading(SiteReading):
     def written(self, site: Site, mention: Mention, value: str) -> str | None:
         """The source text of a mention that says ``value``."""
         text = mention.text
-        if mention.kind == "import" or "cli-flag" in mention.facts:
+        if mention.kind == "import" or not mention.facts.isdisjoint({"cli-flag", "embedded"}):
             return None
         if mention.spelling == "torch":
             return spans.replace_name(text, self.vocabulary.spell(value, "torch"))
@@ -186,7 +186,7 @@ class PythonReading(SiteReading):
         text = self.source.text[site.start : site.end]
         if text in ("True", "False"):
             return super().turned(site, value)
-        new = spell.boolean(site.word, value) if "cli-flag" not in site.facts else None
+        new = spell.boolean(site.word, value) if site.facts.isdisjoint({"cli-flag", "embedded"}) else None
         if new is None:
             return None
         return (self.edit(site.start, site.end, spans.replace_in_string(text, site.word, new)),)

@@ -29,6 +29,9 @@ _STRING_METHODS = frozenset(
     {"replace", "startswith", "endswith", "split", "rsplit", "strip", "lstrip", "rstrip", "removeprefix",
      "removesuffix", "join", "find", "partition", "rpartition", "count", "index", "encode"}
 )  # fmt: skip
+_SPLITS_COMMAND = "shlex.split"
+"""It takes a command, where the methods of that name take what stands between two words."""
+
 _REGISTERS = re.compile(r"_*(?:un)?register(?:_(?!buffer|parameter|module)\w+)?")
 """A function that gives something a name, or is told for which dtype it is."""
 
@@ -297,7 +300,7 @@ class Climb:
             self.role.facts.add("in-call")
             self.role.callee = function
             return self.end("lookup")
-        if short in _STRING_METHODS and isinstance(self.node, ast.Constant):
+        if short in _STRING_METHODS and isinstance(self.node, ast.Constant) and function != _SPLITS_COMMAND:
             return self.end("comparison")
         if short in _CONTAINER_METHODS and key is None:
             self.role.facts.add("collected")
