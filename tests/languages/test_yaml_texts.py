@@ -218,3 +218,36 @@ def test_any_text_in_a_scalar_is_read_and_only_values_change(head: str, body: st
         return
     after = run("c.yaml", text)
     assert str(list(yaml.safe_load_all(after.text))).replace("float32", "bfloat16") == str(before)
+
+
+ARGUMENTS = {
+    "quoted": 'overrides: "a.use_remove_padding={0} a.dtype={1}"\n',
+    "literal": "flags: |\n  a.use_remove_padding={0}\n  a.dtype={1}\n",
+    "folded": "more: >-\n  --use_remove_padding={0}\n  --dtype {1}\n",
+    "plain": "x:\n- +a.use_remove_padding={0} a.dtype={1}\n",
+}
+
+
+@pytest.mark.parametrize("shape", ARGUMENTS)
+def test_a_text_of_nothing_but_arguments_is_read_as_those_of_a_command_under_any_key(shape: str) -> None:
+    text = ARGUMENTS[shape]
+    after = run("c.yaml", text.format("True", "bfloat16"))
+    assert (after.text, after.reports) == (text.format("False", "float32"), [])
+
+
+def test_a_size_in_arguments_is_reported_with_the_packing_beside_it() -> None:
+    text = 'x: "a.use_remove_padding=True a.ulysses_sequence_parallel_size=2"\n'
+    after = run("c.yaml", text)
+    assert (after.text, [rule for _, rule in after.reports]) == (
+        text,
+        ["packing-under-sequence-parallel", "ulysses-with-packing"],
+    )
+
+
+@pytest.mark.parametrize(
+    "setting", ["a.use_remove_padding=True", "a.actor.ulysses_sequence_parallel_size=2", "a.b.dtype=bfloat16"]
+)
+def test_a_setting_in_a_longer_text_is_reported_and_does_not_hold_back_the_document(setting: str) -> None:
+    text = f"attn_implementation: {{}}\nabout: start it with {setting} and wait\n"
+    after = run("c.yaml", text.format("flash_attention_2"))
+    assert (after.text, [line for line, _ in after.reports]) == (text.format("eager"), [2])

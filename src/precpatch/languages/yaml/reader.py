@@ -144,6 +144,8 @@ class YamlReading(SiteReading):
 
     def written(self, site: Site, mention: Mention, value: str) -> str | None:
         """A value in the quotes that are there; a plain scalar that would no longer be a string is quoted."""
+        if "embedded" in site.facts:
+            return None
         text = mention.text
         quote = text[0] if text[:1] in ("'", '"') else ""
         new = spell.word(self.vocabulary, mention, text.strip(quote) if quote else text, value)

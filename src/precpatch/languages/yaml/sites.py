@@ -12,6 +12,7 @@ from precpatch.languages import spell
 from precpatch.languages.base import path_facts
 from precpatch.languages.site import BOOLEAN, NUMBER, TEXT, UNRESOLVED, Site, Slot
 from precpatch.languages.source import SourceFile
+from precpatch.languages.words_of_text import settings_in
 from precpatch.languages.yaml.interpolation import defaults
 from precpatch.languages.yaml.texts import ENVIRONMENT, NOTHING
 from precpatch.languages.yaml.walk import BREAKS, Box, Scalar, last_part
@@ -318,12 +319,18 @@ class Sites:
         yield replace(found, role=role)
 
     def _commands(self, start: int, end: int, site: Site) -> Iterator[Site]:
-        """Hydra overrides inside a longer text, such as a command of a CI workflow."""
+        """Settings inside a longer text, such as a command of a CI workflow."""
         for match in _IN_COMMAND.finditer(self.text, start, end):
             if self.vocabulary.is_looked_for(match["value"]):
                 found = self._part(match.span("value"), TEXT, site)
                 key, facts = last_part(match["path"]), found.facts | {"embedded"}
                 yield replace(found, role="text", key=key, key_path=match["path"], facts=facts, slot=None)
+        for word in settings_in(self.text[start:end], self.vocabulary):
+            if not self.vocabulary.is_looked_for(word.value):
+                found = self._part((start + word.start, start + word.end), word.form, site)
+                facts = found.facts | word.facts | {"embedded"}
+                found = replace(found, word=word.value, key=word.key, key_path=word.path, facts=facts)
+                yield replace(found, role="value", slot=None, setup=start + 1)  # set by this text, not by the document
 
     def _words(self, start: int, end: int, site: Site, told: Container[int] = ()) -> Iterator[Site]:
         """Each name that stands as a word between ``start`` and ``end``, but not where one is ``told`` already."""

@@ -27,6 +27,7 @@ from precpatch.languages.embedded import (
 )
 from precpatch.languages.shell.looks import reads_as_commands
 from precpatch.languages.source import ReadError, SourceFile
+from precpatch.languages.words_of_text import are_arguments
 from precpatch.languages.yaml.runs import runs_of
 from precpatch.languages.yaml.walk import Box, Document, Scalar
 from precpatch.vocabulary import Vocabulary
@@ -200,10 +201,13 @@ class Jobs:
         runs = runs_of(self.text, scalar)
         if runs is None:
             return
-        start = self.inner.size
-        if _LEADING.match(scalar.value):  # the arguments of a program that is named elsewhere
+        start, text = self.inner.size, scalar.value
+        if are_arguments(text):  # of a program that is named elsewhere, also on several lines
             self.inner.stand_in("x ")
-        self.inner.piece(scalar.value, runs)
+            text = text.replace("\n", " ")
+        elif _LEADING.match(text):
+            self.inner.stand_in("x ")
+        self.inner.piece(text, runs)
         self.taken.add(id(scalar))
         self._end_script(start, shared=scalar.slot == "item" and _is_key_of_lines(scalar.key))
 
@@ -296,7 +300,7 @@ def _is_command(scalar: Scalar) -> bool:
             return True
     elif _is_command_key(scalar.key):
         return True
-    return not _is_for_people(scalar) and reads_as_commands(value)
+    return not _is_for_people(scalar) and (reads_as_commands(value) or are_arguments(value))
 
 
 def _is_for_people(scalar: Scalar) -> bool:
