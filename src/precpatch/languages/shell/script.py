@@ -53,8 +53,21 @@ _BEFORE = re.compile(r"\s*(?:\w+=\S*\s+)*(?:\S*/)?")
 _PROGRAM = re.compile(r"\s-m\s|\.(?:py|sh)\b|\s--\w")
 _PYTHON = re.compile(r"(?:^|[\s|/;&(])python[\d.]*(?=\s|$)")
 _WRITES = re.compile(r"""(?:>|\btee(?:\s+-\w+)*\s)\s*[^\s>|&;]+(?P<suffix>\.(?:py|ya?ml|json))(?=[\s"';|&)]|$)""")
+_KEYED = frozenset({"yaml", "json"})
+"""Languages in which a key, a colon and a value make a setting."""
 _TAKES_YAML = re.compile(r"(?:^|[\s|;&(])kubectl\s[^|;&]*-f\s+-")
 _SHELL = re.compile(r"(?:^|[\s|/;&(])(?:bash|sh|sbatch|ssh)(?=\s|$)|>\s*\S+\.(?:sh|bash|sbatch|slurm)(?=[\s\"']|$)")
+
+
+_READS_NOTHING = re.compile(r"\s*(?::|true)\s+\d*<<")
+"""A command that takes no notice of its here-document: what stands there is commented out."""
+
+_LINE_KEY = re.compile(r"""(?P<indent>[ \t{]*(?:-[ \t]+)*)["']?(?P<key>[A-Za-z_][\w.-]*)["']?[ \t]*:(?=[ \t\r\n]|$)""")
+_TAKES_VARIABLE = re.compile(
+    r"""(?<![\w.$-])["']?(?P<key>[A-Za-z_][\w.-]*)["']?[ \t]*:[ \t]+"""
+    r"""(?P<value>["']?\$(?:\w+|\{(?:[^{}\n]|\$\{[^{}\n]*\})*\})["']?)(?=[ \t,}\]\r\n]|$)"""
+)
+"""A key with a variable after it, as YAML and JSON write them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +106,7 @@ class Script:
         self.uses: list[Use] = []
         self.inner: list[Script] = []
         self._done: set[int] = set()
+        self._unread: set[int] = set()
         for index in sorted(set(self._spots())):
             self._spot(self.tree.chain(index))
 
@@ -160,6 +174,8 @@ class Script:
                 self._heredoc([*chain[:at], body], at)
         elif "heredoc_body" in (node.type, box.type) and node.type != "expansion":
             self._heredoc(chain, at if node.type == "heredoc_body" else at - 1)
+        elif box.type == "heredoc_body" and box.start_byte in self._unread:
+            return
         elif node.type in PART and box.type != "heredoc_redirect":
             self._word(self.around(chain[:at], node))
 
@@ -515,6 +531,9 @@ class Script:
         statement = next((node for node in reversed(chain[:at]) if node.type == "redirected_statement"), chain[at - 1])
         start = self.code.rfind("\n", 0, body.start_byte) + 1
         head = self.code[statement.start_byte : start]
+        if _READS_NOTHING.match(head):
+            self._unread.add(body.start_byte)
+            return
         opened = next((each for each in chain[at - 1].children if each.type == "heredoc_start"), None)
         quoted = opened is not None and self.code[opened.start_byte] in "'\"\\"
         written = _WRITES.search(head)
@@ -522,6 +541,8 @@ class Script:
             yaml = _TAKES_YAML.search(head)
             language = BY_SUFFIX[written["suffix"]] if written else "yaml" if yaml else "python"
             self._region(start, body.end_byte, around, not quoted, language)
+            if language in _KEYED and not quoted:
+                self._keyed_lines(start, body.end_byte, around)
         elif self.depth < MAX_DEPTH and _SHELL.search(head):
             self._nested(start, body.end_byte, around, frozenset({"heredoc"}))
         elif self.depth < MAX_DEPTH:
@@ -534,6 +555,37 @@ class Script:
             if ("=" in line or "--" in line or next(self.vocabulary.names_in(line), None)) and _reads_as_words(line):
                 self._nested(start, stop, around, frozenset({"heredoc"}))
             start = stop
+
+    def _keyed_lines(self, start: int, end: int, around: Around) -> None:
+        """The settings of a file in a here-document that take variables of the script; its key says what a value is."""
+        above: list[tuple[int, str]] = []
+        for line in re.finditer(r"[^\n]+", self.code[start:end]):
+            first = start + line.start()
+            head = _LINE_KEY.match(line[0])
+            if head is not None:
+                while above and above[-1][0] >= len(head["indent"]):
+                    above.pop()
+            for match in _TAKES_VARIABLE.finditer(line[0]) if not line[0].lstrip().startswith("#") else ():
+                is_first = head is not None and match.start("key") == head.start("key")
+                outer = above[-1][1] if is_first and above else head["key"] if head and not is_first else ""
+                self._keyed_value(around, first, match, outer)
+            if head is not None:
+                above.append((len(head["indent"]), head["key"]))
+
+    def _keyed_value(self, around: Around, first: int, match: re.Match[str], outer: str) -> None:
+        """The value after a key in a line that starts at ``first``, as that of the setting under ``outer``."""
+        path, _, key = f"{outer}.{match['key']}".lstrip(".").rpartition(".")
+        above = path.rpartition(".")[2]
+        if self.vocabulary.setting(key, above or None) is None:
+            return
+        facts = around.facts | {"heredoc"} | ({"variable", "exported"} if _ENVIRONMENT.fullmatch(key) else set())
+        place = Setting("value", key, f"{path}.{key}" if path else key, facts)
+        slot = Slot(key, above=Slot(above) if above else None, renames=False)
+        span = first + match.start("value"), first + match.end("value")
+        names, value = self.referred(*span, around.scope)
+        default = {"default"} if value != spell.stripped(self.code, *span) else set()
+        self._value(around, value, replace(place, facts=facts | default), slot)
+        self._take(around, span, names, value, place, slot=slot)
 
     def _region(self, start: int, end: int, around: Around, expands: bool, language: str = "python") -> None:
         facts = around.facts | {"heredoc"}

@@ -1,0 +1,73 @@
+"""Settings where launches keep them: files that scripts write, sweeps, launchers, configs of sweeps and jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from precpatch.config import Settings
+from precpatch.gpu.resolve import resolve_target
+from precpatch.session import plan
+
+
+def lines(root: Path, name: str, text: str, *, target: str = "p40") -> dict[int, list[str]]:
+    """What a run says of a file: each line with what is found there, "old -> new" or "? old"."""
+    (root / name).write_text(text)
+    found: dict[int, list[str]] = {}
+    for each in plan(root, (), resolve_target(target), Settings(unsafe=False)).of("rewrite", "report"):
+        edits = [f"{edit.old.decode()} -> {edit.new.decode()}" for edit in each.edits if each.action == "rewrite"]
+        found.setdefault(each.mention.line, []).extend(edits or [f"? {each.mention.text}"])
+    return found
+
+
+# --- files that a script writes ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("head", "line", "said"),
+    [
+        ("cat > c.yaml <<EOF", "dtype: ${DT:-bfloat16}", "bfloat16 -> float32"),
+        ("cat > c.yaml <<EOF", '  - dtype: "${DT:-bfloat16}"  # why', "bfloat16 -> float32"),
+        ("cat > c.yaml <<-EOF", "model: {torch_dtype: ${DT:-bfloat16}, x: 1}", "bfloat16 -> float32"),
+        ("tee c.yml <<EOF", "attn_implementation: ${A:-flash_attention_2}", "flash_attention_2 -> eager"),
+        ("cat <<EOF > c.yaml", "bf16: ${BF:-true}", "true -> false"),
+        ("cat > c.yaml <<EOF", "use_remove_padding: ${RM:-True}", "True -> False"),
+        ("cat > c.yaml <<EOF", "ulysses_sequence_parallel_size: ${SP:-2}", "? 2"),
+        ("cat > c.yaml <<EOF", "VLLM_ATTENTION_BACKEND: ${V:-FLASH_ATTN}", "? FLASH_ATTN"),
+        ("cat > c.json <<EOF", '"torch_dtype": "${DT:-bfloat16}",', "bfloat16 -> float32"),
+        ("kubectl apply -f - <<EOF", "dtype: ${DT:-${OTHER:-bfloat16}}", "bfloat16 -> float32"),
+    ],
+)
+def test_the_default_of_a_variable_in_a_file_that_a_script_writes(
+    tmp_path: Path, head: str, line: str, said: str
+) -> None:
+    text = f"{head}\nname: x\n{line}\nEOF\n"
+    assert lines(tmp_path, "run.sh", text) == {3: [said]}
+    assert lines(tmp_path, "run.sh", text, target="a100") == {}
+
+
+@pytest.mark.parametrize("taken", ["$DT", "${DT}", '"$DT"', "${DT:-$DT}"])
+def test_a_variable_that_such_a_file_takes_is_told_where_it_is_given(tmp_path: Path, taken: str) -> None:
+    text = f"DT=bfloat16\nSP=4\ncat > c.yaml <<EOF\ndtype: {taken}\nulysses_sequence_parallel_size: $SP\nEOF\n"
+    assert lines(tmp_path, "run.sh", text) == {1: ["bfloat16 -> float32"], 2: ["? 4"]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cat > c.yaml <<'EOF'\nuse_remove_padding: ${RM:-true}\nEOF\n",
+        "cat > c.yaml <<EOF\n# use_remove_padding: ${RM:-true}\nname: ${RM:-true}\nbf16: ${BF:-false}\nEOF\n",
+        "cat > notes.md <<EOF\nuse_remove_padding: ${RM:-true}\nEOF\n",
+    ],
+)
+def test_what_a_file_that_a_script_writes_does_not_set_stays(tmp_path: Path, text: str) -> None:
+    assert lines(tmp_path, "run.sh", text) == {}
+
+
+@pytest.mark.parametrize("mark", ["<<'COMMENT'", "<<COMMENT", "<<-COMMENT", '<< "COMMENT"'])
+@pytest.mark.parametrize("command", [":", "  :", "true"])
+def test_commands_that_are_given_to_the_null_command_are_commented_out(tmp_path: Path, command: str, mark: str) -> None:
+    body = "python t.py a.dtype=bfloat16 --bf16 true b.attn_implementation=${A:-flash_attention_2}"
+    text = f"{command} {mark}\n{body}\nCOMMENT\npython t.py a.dtype=bfloat16\n"
+    assert lines(tmp_path, "run.sh", text) == {4: ["bfloat16 -> float32"]}
