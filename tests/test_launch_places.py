@@ -71,3 +71,31 @@ def test_commands_that_are_given_to_the_null_command_are_commented_out(tmp_path:
     body = "python t.py a.dtype=bfloat16 --bf16 true b.attn_implementation=${A:-flash_attention_2}"
     text = f"{command} {mark}\n{body}\nCOMMENT\npython t.py a.dtype=bfloat16\n"
     assert lines(tmp_path, "run.sh", text) == {4: ["bfloat16 -> float32"]}
+
+
+# --- variables that launchers hand on --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mpirun -np 2 -x {} python t.py",
+        "/usr/bin/mpiexec -x A=1 -x {} python t.py",
+        "srun --export=ALL,{} python t.py",
+        "srun --export ALL,{},A=1 python t.py",
+        "sbatch --export={},A=1 t.sh",
+        'sbatch --export="ALL,{}" t.sh',
+        "docker run --env={} image",
+        "singularity exec --env A=1,{} image",
+    ],
+)
+def test_a_variable_that_a_launcher_hands_on_is_one(tmp_path: Path, command: str) -> None:
+    assert lines(tmp_path, "run.sh", command.format("VLLM_ATTENTION_BACKEND=FLASH_ATTN")) == {1: ["? FLASH_ATTN"]}
+    assert lines(tmp_path, "run.sh", command.format("TORCH_DTYPE=bfloat16")) == {1: ["bfloat16 -> float32"]}
+    assert lines(tmp_path, "run.sh", command.format("RUN_NAME=bfloat16")) == {}
+    assert lines(tmp_path, "run.sh", command.format("VLLM_ATTENTION_BACKEND=XFORMERS")) == {}
+
+
+def test_the_variables_that_a_job_of_hydra_sets(tmp_path: Path) -> None:
+    text = "hydra:\n  job:\n    env_set:\n      A: b\n      VLLM_ATTENTION_BACKEND: FLASH_ATTN\n"
+    assert lines(tmp_path, "config.yaml", text) == {5: ["? FLASH_ATTN"]}

@@ -25,6 +25,10 @@ MAX_START = 4
 SAYS = frozenset({"echo", "printf", "git", "logger"})
 """Programs whose arguments are text for people."""
 
+HANDS_ON = frozenset({"-e", "--env", "--export"})
+"""Options of docker, srun and the like that set variables for what is run."""
+
+_MPI = re.compile(r"(?:\S*/)?(?:mpirun|mpiexec|orterun|prterun|horovodrun)")
 _PYTHON = re.compile(r"(?:\S*/)?python[\d.]*")
 
 
@@ -151,11 +155,12 @@ class Around:
 
     @property
     def sets_variable(self) -> bool:
-        """Whether ``NAME=value`` in this place sets a variable: after ``env``, or ``-e`` as docker has it."""
+        """Whether ``NAME=value`` sets a variable here: after ``env``, docker's ``-e``, or ``-x`` of MPI."""
         before = self.before if self.box.type == "command" else None
         if before is None:
             return False
-        if self.tree.text(before) in ("-e", "--env"):
+        option = self.tree.text(before)
+        if option in HANDS_ON or (option == "-x" and any(map(_MPI.fullmatch, self.words))):
             return True
         return self.command == "env" and all("=" in word or word.startswith("-") for word in self.words[1:])
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from precpatch.languages import spell
 from precpatch.languages.embedded import BY_SUFFIX
-from precpatch.languages.shell.around import SAYS, Around, Setting
+from precpatch.languages.shell.around import HANDS_ON, SAYS, Around, Setting
 from precpatch.languages.shell.conditions import Conditions
 from precpatch.languages.shell.dicts import BEGINS, Entry, values_in
 from precpatch.languages.shell.grammar import HOLDS_OPTIONS, KEY, OPENS, OPTION, PART, STARTS, BashTree, Span
@@ -37,6 +37,9 @@ _EMBEDDED = re.compile(r"""<<(?!<)|\s-[a-z]*c(?:[ \t]|\\\r?\n)+(?=["'])""")
 
 _JOINED = re.compile(r"(?:^|,)(?P<path>[A-Za-z_]\w*)=(?P<value>[\w./-]+|\$\w+|\$\{\w+\})(?=,[A-Za-z_]\w*=|$)")
 """A setting among others in one word: ``pretrained=$MODEL,dtype=bfloat16,tensor_parallel_size=2``."""
+
+_HANDED_ON = re.compile(r"""(?<![\w.-])(?P<path>[A-Za-z_]\w*)=(?P<value>["']?[^\s,=]*)(?=,|["']|$|\s)""")
+"""A variable among those that a launcher sets."""
 
 _ENTRY = re.compile(r"""(?<!\$)[{,]\s*\\*["']?(?P<key>[A-Za-z_][\w.-]*)\\*["']?\s*:""")
 """A key of a dict in a word."""
@@ -259,6 +262,8 @@ class Script:
             return
         setting = around.setting()
         match = KEY.match(self.code, start, end)
+        if self._handed_on(around, start, end, match):
+            return
         if match and (around.box.type != "variable_assignment" or match["mark"] or "." in match["path"]):
             setting = self._keyed(around, match)
             start = match.end()
@@ -302,6 +307,24 @@ class Script:
         place = Setting(around.role or "value", program.concept, facts=around.facts)
         self._add(around, span, START, place, program.name)
         return True
+
+    def _handed_on(self, around: Around, start: int, end: int, match: re.Match[str] | None) -> bool:
+        """The variables that an option sets for what is run, ``--export=ALL,A=b``; whether the word is such a list."""
+        if around.box.type != "command":
+            return False
+        option = "--" + match["path"] if match and match["mark"] == "--" else ""
+        if match is not None and option in HANDS_ON:
+            start = match.end()
+        elif not around.sets_variable or around.command == "env" or "," not in self.code[start:end]:
+            return False
+        found = list(_HANDED_ON.finditer(self.code, start, end))
+        for each in found:
+            facts = around.facts | {"variable", "exported"}
+            place = Setting(around.role or "value", each["path"], None, facts, each.span("path"))
+            names, value = self.referred(*each.span("value"), around.scope)
+            self._value(around, value, place)
+            self._take(around, each.span("value"), names, value, place)
+        return bool(found)
 
     def _is_wheel(self, start: int, end: int) -> bool:
         """Whether a word is the file or the address of a package that an installer takes."""

@@ -33,7 +33,7 @@ from precpatch.languages.yaml.walk import Box, Document, Scalar
 from precpatch.vocabulary import Vocabulary
 from precpatch.vocabulary.needles import needles_of_words
 
-ENVIRONMENT = frozenset({"env", "envs", "environment", "env_vars", "envVars", "variables"})
+ENVIRONMENT = frozenset({"env", "envs", "env_set", "environment", "env_vars", "envVars", "variables"})
 """Keys under which the variables of a program's environment stand."""
 
 NOTHING = frozenset({"", "null", "~"})
