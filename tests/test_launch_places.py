@@ -99,3 +99,53 @@ def test_a_variable_that_a_launcher_hands_on_is_one(tmp_path: Path, command: str
 def test_the_variables_that_a_job_of_hydra_sets(tmp_path: Path) -> None:
     text = "hydra:\n  job:\n    env_set:\n      A: b\n      VLLM_ATTENTION_BACKEND: FLASH_ATTN\n"
     assert lines(tmp_path, "config.yaml", text) == {5: ["? FLASH_ATTN"]}
+
+
+# --- several values, one a run ---------------------------------------------------------------------------------------
+
+SWEPT = {
+    "a.rollout.dtype": ("float16", "bfloat16"),
+    "a.actor.ulysses_sequence_parallel_size": ("1", "2"),
+    "a.attn_implementation": ("sdpa", "flash_attention_2"),
+    "a.bf16": ("false", "true"),
+    "a.use_remove_padding": ("False", "True"),
+}
+
+
+@pytest.mark.parametrize("key", SWEPT)
+@pytest.mark.parametrize("form", ["{}={},{}", "'{}={},{}'", "{}='{},{}'", "'{}=choice({}, {})'", "+{}={},{}"])
+def test_one_of_the_values_of_a_multirun_is_reported(tmp_path: Path, key: str, form: str) -> None:
+    plain, telling = SWEPT[key]
+    text = "python -m t -m \\\n" + form.format(key, plain, telling) + " \\\n" + form.format("exp", plain, telling)
+    assert lines(tmp_path, "run.sh", text + "\n") == {2: [f"? {telling}"]}
+
+
+@pytest.mark.parametrize("key", SWEPT)
+@pytest.mark.parametrize("form", ["{},{}", "'{}, {}'", "choice({}, {})"])
+def test_one_of_the_values_of_a_sweep_in_a_config_is_reported(tmp_path: Path, key: str, form: str) -> None:
+    plain, telling = SWEPT[key]
+    values = form.format(plain, telling)
+    text = f"hydra:\n  sweeper:\n    params:\n      {key}: {values}\nname: {values}\n"
+    assert lines(tmp_path, "config.yaml", text) == {4: [f"? {telling}"]}
+
+
+@pytest.mark.parametrize("key", SWEPT)
+@pytest.mark.parametrize("form", ["{}: {{values: [{}, {}]}}", "{}:\n    values:\n    - {}\n    - {}"])
+def test_one_of_the_values_of_a_parameter_is_reported(tmp_path: Path, key: str, form: str) -> None:
+    plain, telling = SWEPT[key]
+    text = f"method: grid\nparameters:\n  name: {{values: [{telling}]}}\n  {form.format(key, plain, telling)}\n"
+    assert list(lines(tmp_path, "sweep.yaml", text).values()) == [[f"? {telling}"]]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("dtype: {value: bfloat16}", "bfloat16 -> float32"),
+        ("dtype: {value: 'bf16'}", "'bf16' -> 'fp32'"),
+        ("a.attn_implementation: {value: flash_attention_2}", "flash_attention_2 -> eager"),
+        ("use_remove_padding: {value: true}", "true -> false"),
+        ("ulysses_sequence_parallel_size: {value: 2}", "? 2"),
+    ],
+)
+def test_the_one_value_of_a_parameter_is_that_of_the_setting(tmp_path: Path, line: str, said: str) -> None:
+    assert lines(tmp_path, "sweep.yaml", f"method: grid\nparameters:\n  {line}\n") == {3: [said]}

@@ -726,7 +726,7 @@ def test_settings_with_commas_between_them() -> None:
     assert "override" in mention.facts
 
 
-@pytest.mark.parametrize("word", ["tags=a,bf16,b", "dtype=bf16,fp16", "names=[a,dtype=bf16]"])
+@pytest.mark.parametrize("word", ["tags=a,bf16,b", "kinds=bf16,fp16", "names=[a,dtype=bf16]"])
 def test_a_list_with_commas_is_no_setting(word: str) -> None:
     assert read(f"python x.py {word}\n") == []
 

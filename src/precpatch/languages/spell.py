@@ -5,6 +5,8 @@ How a word is quoted and escaped is a matter of each language's grammar and stay
 
 from __future__ import annotations
 
+import re
+
 from precpatch.languages.mention import Mention
 from precpatch.vocabulary import Vocabulary
 
@@ -14,6 +16,12 @@ _PADDING = "\"'\\ \t\r\n"
 
 NOT_STRINGS = frozenset({*(word for pair in _BOOLEANS[:3] for word in pair), "null", "y", "n"})
 """Plain words that YAML takes for a boolean or for nothing."""
+
+SWEPT = re.compile(r"[A-Za-z0-9_][\w./-]*")
+"""One of several values that a sweep gives a setting."""
+
+SWEEP = re.compile(r"(?:choice\(\s*)?(?P<items>['\"]?[\w./-]+['\"]?(?:[ \t]*,[ \t]*['\"]?[\w./-]+['\"]?)*)(?:\s*\))?")
+"""Several values with commas between them, one a run: ``1,2`` and ``choice(1, 2)``."""
 
 
 def is_boolean(word: str, numbers: bool = False) -> bool:

@@ -15,6 +15,7 @@ from precpatch.languages.shell.dicts import BEGINS, Entry, values_in
 from precpatch.languages.shell.grammar import HOLDS_OPTIONS, KEY, OPENS, OPTION, PART, STARTS, BashTree, Span
 from precpatch.languages.shell.uses import DEFAULT, REFERENCE, Use, unresolved
 from precpatch.languages.site import BOOLEAN, NUMBER, REQUIREMENT, START, TEXT, Site, Slot
+from precpatch.languages.spell import SWEEP, SWEPT
 from precpatch.vocabulary import Setting as Known
 from precpatch.vocabulary import Vocabulary
 from precpatch.vocabulary.words import CHOICE
@@ -285,6 +286,8 @@ class Script:
             return
         if "," in self.code[slice(*value)]:
             self._joined(around, value if match is None else (match.start("path"), value[1]), setting)
+        if self._sweep(around, value, setting):
+            return
         if DEFAULT.match(self.code, start, end) or value != spell.stripped(self.code, start, end):
             name = next((each for each in reversed(names) if each.isidentifier()), None)
             setting = replace(setting, facts=setting.facts | {"default"})
@@ -372,6 +375,18 @@ class Script:
                 self._add(around, value, TEXT, place)
             names, left = self.referred(*value, around.scope)
             self._take(around, value, names, left, place)
+
+    def _sweep(self, around: Around, span: Span, setting: Setting) -> bool:
+        """The values of a setting that is given several, one a run, as Hydra's multirun takes them; whether it is."""
+        is_set = not setting.facts.isdisjoint({"override", "option"}) and setting.role == "value"
+        match = SWEEP.fullmatch(self.code, *span) if is_set and "," in self.code[slice(*span)] else None
+        above = (setting.key_path or "").rpartition(".")[0].rpartition(".")[2]
+        if match is None or not setting.key or self.vocabulary.setting(setting.key, above or None) is None:
+            return False
+        each = replace(setting, facts=setting.facts | {"in-list"})
+        for item in SWEPT.finditer(self.code, *match.span("items")):
+            self._value(around, item.span(), each)
+        return True
 
     def _names(self, word: str) -> bool:
         """Whether a word names a dtype or an attention implementation."""

@@ -142,9 +142,16 @@ class YamlReading(SiteReading):
         """Whether the mapping has this key, whatever stands under it."""
         return (box, key) in self._keys
 
+    def turned(self, site: Site, value: str) -> tuple[Edit, ...] | None:
+        """The edit that turns a switch; None for one of several values that a sweep gives."""
+        return None if _is_one_of_several(site) else super().turned(site, value)
+
     def written(self, site: Site, mention: Mention, value: str) -> str | None:
-        """A value in the quotes that are there; a plain scalar that would no longer be a string is quoted."""
-        if "embedded" in site.facts:
+        """A value in the quotes that are there; a plain scalar that would no longer be a string is quoted.
+
+        None for a text of arguments, and for one of several values that a sweep gives.
+        """
+        if "embedded" in site.facts or _is_one_of_several(site):
             return None
         text = mention.text
         quote = text[0] if text[:1] in ("'", '"') else ""
@@ -168,6 +175,11 @@ class YamlReading(SiteReading):
         except ReadError as error:
             return str(error)
         return None
+
+
+def _is_one_of_several(site: Site) -> bool:
+    """Whether a value is one of those that a sweep gives a setting, one a run."""
+    return site.role == "value" and "in-list" in site.facts
 
 
 def _is_text(word: str) -> bool:

@@ -114,6 +114,8 @@ class Sites:
             start, end = start + 1, end - 1
         if scalar.style in ("|", ">"):
             yield from self._block(scalar, start, end)
+        elif swept := list(self._swept(scalar, start, end)):
+            yield from swept
         elif (form := self._form(scalar)) is not None:
             if scalar.slot != "root" or self.prose:
                 yield self._whole(scalar, form, scalar.value == self.text[start:end])
@@ -122,6 +124,36 @@ class Sites:
                 yield from self._words(start, end, self._site(scalar))
         else:
             yield from self._parts(scalar, start, end)
+
+    def _swept(self, scalar: Scalar, start: int, end: int) -> Iterator[Site]:
+        """The values that a sweep gives a setting: Hydra's in one scalar, those of ``values`` each in its own."""
+        box = scalar.box
+        if box is None or box.parent is None or scalar.slot == "key":
+            return
+        named, several = scalar.named, True
+        if scalar.slot == "item" and box.key == "values":
+            named, box = box.parent.named, box.parent.parent
+        elif scalar.slot == "value" and scalar.key == "value":
+            named, box, several = box.named, box.parent, False
+        is_sweep = (
+            box is not None and box.parent is not None and (box.key == "parameters" or box.parent.key == "sweeper")
+        )
+        if box is None or named is None or not is_sweep or (box is scalar.box and box.key == "parameters"):
+            return
+        above, _, key = named.value.rpartition(".")
+        if self.vocabulary.setting(key, last_part(above)) is None:
+            return
+        slot = Slot(key, above=Slot(last_part(above) or "") if above else None, renames=False)
+        site = replace(
+            self._site(scalar), key=key, key_path=named.value, slot=slot, setup=self._setup_of_document(scalar)
+        )
+        site = replace(site, facts=site.facts - {"in-list"} | ({"in-list"} if several else set()))
+        if box is not scalar.box:
+            form = TEXT if scalar.style else _form_of(scalar.value)
+            yield replace(self._whole_of(site, scalar, form, scalar.value == self.text[start:end]), role="value")
+        elif "," in scalar.value and (match := spell.SWEEP.fullmatch(self.text, start, end)):
+            for item in spell.SWEPT.finditer(self.text, *match.span("items")):
+                yield from self._choice(item.span(), site, "value")
 
     def _form(self, scalar: Scalar) -> str | None:
         """The form of a scalar that is one value as a whole and may say something; None for any other."""
@@ -151,7 +183,10 @@ class Sites:
         return setting.tells(TEXT, word)
 
     def _whole(self, scalar: Scalar, form: str, bare: bool) -> Site:
-        site = self._site(scalar)
+        return self._whole_of(self._site(scalar), scalar, form, bare)
+
+    @staticmethod
+    def _whole_of(site: Site, scalar: Scalar, form: str, bare: bool) -> Site:
         facts = site.facts if bare else site.facts | {"escaped"}
         return replace(site, start=scalar.start, end=scalar.end, form=form, word=scalar.value, facts=facts)
 
@@ -185,6 +220,9 @@ class Sites:
             return scalar.start + 1
         if scalar.slot == "item" and scalar.box is not None:
             return -scalar.box.number
+        return self._setup_of_document(scalar)
+
+    def _setup_of_document(self, scalar: Scalar) -> int:
         return _DOCUMENTS + self._documents[id(scalar.document)]
 
     @cached_property
@@ -312,7 +350,7 @@ class Sites:
         word = self.text[slice(*span)]
         if not word or len(word) > _MAX_WORD:
             return
-        form = BOOLEAN if spell.is_boolean(word) else NUMBER if word.isdigit() else TEXT
+        form = _form_of(word)
         found = self._part(span, form, site)
         if "override" in site.facts and "$" in word:
             found = replace(found, form=UNRESOLVED, word="")
@@ -344,3 +382,8 @@ class Sites:
     def _part(self, span: tuple[int, int], form: str, site: Site) -> Site:
         word = self.text[slice(*span)]
         return replace(site, start=span[0], end=span[1], form=form, word=word, facts=site.facts | {"part"})
+
+
+def _form_of(word: str) -> str:
+    """The form of a plain word."""
+    return BOOLEAN if spell.is_boolean(word) else NUMBER if word.isdigit() else TEXT
