@@ -107,3 +107,57 @@ def test_a_file_that_is_named_is_looked_at(tmp_path: Path) -> None:
     (tmp_path / "Dockerfile").write_text("ENV TORCH_DTYPE=bfloat16\n")
     found = plan(tmp_path, (tmp_path / "Dockerfile",), resolve_target("v100", "float32"), Settings()).findings
     assert [each.rule for each in found] == ["dtype-setting"]
+
+
+# --- JSON that is no config of a known form --------------------------------------------------------------------------
+
+JOB = (
+    '{"name": "x",\n"command": ["python", "-m", "t",\n"a.rollout.dtype=bfloat16", "a.model.use_remove_padding=True"]}\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        ("job.json", JOB, 3),
+        ("args.json", '{"args": ["--attn_implementation", "flash_attention_2"]}\n', 1),
+        ("args.json", '{"args":\n ["--torch-dtype=bfloat16"]}\n', 2),
+        ("env.json", '{"env_vars": {"A": "b",\n "VLLM_ATTENTION_BACKEND": "FLASH_ATTN"}, "working_dir": "."}\n', 2),
+        ("env.json", '{"env_vars": {"TORCH_DTYPE": "bfloat16"}}\n', 1),
+        (
+            "model.json",
+            '{"model": {"dtype":"bfloat16", "use_remove_padding":true, "ulysses_sequence_parallel_size": 2}}',
+            1,
+        ),
+        ("model.json", '{"model": {\n"use_remove_padding": true}}\n', 2),
+    ],
+)
+def test_json_of_no_known_form_that_sets_something_is_named_once(
+    tmp_path: Path, name: str, text: str, line: int
+) -> None:
+    (tmp_path / name).write_text(text)
+    assert told(tmp_path) == [(name, line, "not-read")]
+    assert told(tmp_path, "a100") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *(
+            (name, JOB)
+            for name in ("tokenizer_config.json", "model.safetensors.index.json", "results.json", "vocab.json")
+        ),
+        *((name, JOB) for name in ("package-lock.json", "dataset_info.json", "conda-lock.json", "config.schema.json")),
+        ("data.json", f"[{JOB}]"),
+        ("chat.json", '{"messages": ["set dtype=bfloat16", "say \\"dtype\\": \\"bfloat16\\", and use --bf16 true"]}\n'),
+        ("names.json", '{"dtypes": ["bfloat16", "float16"], "bfloat16": 3, "name": "demo-bf16"}\n'),
+        (
+            "quiet.json",
+            '{"model": {"dtype": "float32", "use_remove_padding": false, "attn_implementation": "eager"}}\n',
+        ),
+        ("huge.json", '{"dtype": "bfloat16", "x": "' + "x" * 300_000 + '"}\n'),
+    ],
+)
+def test_json_that_is_data_or_sets_nothing_is_passed_over(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    assert told(tmp_path) == []

@@ -21,6 +21,8 @@ from precpatch.errors import UserError
 from precpatch.gpu.target import Target
 from precpatch.languages import language_of, languages
 from precpatch.languages.base import Language, ReadError, Reading
+from precpatch.languages.json.other import OtherReading
+from precpatch.languages.json.reader import JsonReading
 from precpatch.languages.near import BY_LOOK
 from precpatch.languages.plain import PlainLanguage, may_decide, script_language
 from precpatch.notes import FileNote
@@ -99,6 +101,9 @@ class _Run:
             self.errors.append(FileNote(path, str(error)))
             return
         if reading is None:
+            return
+        if isinstance(reading, JsonReading) and not reading.is_known:
+            self.findings += _named(path, OtherReading(reading.source, self.policy.vocabulary), self.policy)
             return
         found = decide(self.policy, reading)
         if any(finding.waits for finding in found):
@@ -205,9 +210,18 @@ def unread(path: str, data: bytes, policy: Policy) -> list[Finding]:
     except ReadError:
         return []
     reading = language.read(source, policy.vocabulary)
-    found = [each for each in decide(policy, reading) if each.action in (REWRITE, REPORT) and each.rule in policy.known]
-    if not found or reading.is_list:
-        return found
+    return _acting(policy, reading) if reading.is_list else _named(path, reading, policy)
+
+
+def _acting(policy: Policy, reading: Reading) -> list[Finding]:
+    return [each for each in decide(policy, reading) if each.action in (REWRITE, REPORT) and each.rule in policy.known]
+
+
+def _named(path: str, reading: Reading, policy: Policy) -> list[Finding]:
+    """One report on a file that is not understood, if something in it acts."""
+    found = _acting(policy, reading)
+    if not found:
+        return []
     first = min((each.mention for each in found), key=lambda mention: mention.start)
     more = f", and {len(found) - 1} more" if len(found) > 1 else ""
     says = f"{first.key}: {first.text}" if first.key else first.text

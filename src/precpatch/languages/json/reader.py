@@ -2,7 +2,8 @@
 
 Only the outermost object of a file says what it is, never the file's name; which keys make a config of a known form is
 for ``vocabulary/forms.yaml``. JSON that is none of these (tokenizers, datasets, packages) gives no mention, and
-neither does text in it. Only whole values under the keys of a setting count.
+neither does text in it; ``other.py`` says whether such a file sets something. Only whole values
+under the keys of a setting count.
 
 Facts that a mention can carry, besides those of the forms (accelerate, deepspeed, hf-config, primary-config, trainer):
     escaped: the text shows the value only after its escapes are undone.
@@ -48,11 +49,16 @@ class JsonLanguage(JsonBytes):
 
 
 class JsonReading(SiteReading):
-    """One JSON file."""
+    """One JSON file.
+
+    Attributes:
+        is_known: whether it is a config of a known form.
+    """
 
     def __init__(self, source: SourceFile, vocabulary: Vocabulary, sites: Sites) -> None:
         super().__init__(source, vocabulary, Teller(source, vocabulary, JsonLanguage.name, quiet=True, keyed=True))
         self._sites = sites
+        self.is_known = sites.is_known
         self.tell(sites)
 
     def written(self, site: Site, mention: Mention, value: str) -> str | None:

@@ -38,11 +38,13 @@ class Sites:
     Attributes:
         text: the file's text.
         facts: what is known of the file as a whole.
+        is_known: whether it is a config of a known form.
     """
 
     def __init__(self, text: str, boxes: list[Box], vocabulary: Vocabulary, facts: frozenset[str]) -> None:
         self.text = text
         self.facts = facts
+        self.is_known = bool(boxes)
         self._boxes = boxes
         self._vocabulary = vocabulary
         self._forms = _forms(vocabulary)
