@@ -90,11 +90,18 @@ class Answers(Generic[Asked]):
         self.names: set[str] = set()
 
     def find(self, tree: Tree, asked_by: Callable[[ast.expr], Asked | None]) -> None:
-        """Look through the lines that ask the machine; a name that is given more than one value holds no answer."""
-        kept = list(_kept(tree))[:_MOST_ANSWERS]
-        if not kept:
-            return
-        once = _bound_once(tree, {name for name, _ in kept})
+        """Look through the lines that ask the machine, then through those that ask what was measured there.
+
+        A name that is given more than one value holds no answer.
+        """
+        self._take(tree, _ASKS, asked_by)
+        if held := self.measures | self.names:
+            self._take(tree, sorted({name.lower() for name in held}), asked_by)
+
+    def _take(self, tree: Tree, words: Iterable[str], asked_by: Callable[[ast.expr], Asked | None]) -> None:
+        """Take the answers that are kept on the lines with one of the words."""
+        kept = [each for each in _kept(tree, words) if each[0] not in self.known][:_MOST_ANSWERS]
+        once = _bound_once(tree, {name for name, _ in kept}) if kept else set()
         for name, value in kept:
             if name not in once:
                 continue
@@ -120,9 +127,9 @@ def _measures(tree: Tree, value: ast.expr, measures: set[str]) -> bool:
     return CAPABILITY.search(tree.text(value)) is not None or last_name(value) in measures
 
 
-def _kept(tree: Tree) -> Iterator[tuple[str, ast.expr]]:
-    """Each name that is given a value on a line that asks the machine, and each function that does nothing but ask."""
-    for node, ancestors in tree.walk(_lines_with(tree, _ASKS)):
+def _kept(tree: Tree, words: Iterable[str]) -> Iterator[tuple[str, ast.expr]]:
+    """Each name that is given a value on a line with one of the words, and each function that does nothing but ask."""
+    for node, ancestors in tree.walk(_lines_with(tree, words)):
         if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             for target in targets:
