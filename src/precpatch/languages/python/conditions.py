@@ -221,12 +221,12 @@ class Conditions:
         return begun == {"bfloat16"}
 
     def _asked_by_name(self, name: str) -> Asked:
+        if name in self.answers.known:
+            return self.answers.known[name]
         bare = _ASKING.sub("", name.lower())
         dtype = self.vocabulary.dtype_of(bare)
         if dtype is not None and dtype[0] == "bfloat16":
             return Asked({"asks-bf16"}, set(), {"bfloat16"})
-        if name in self.answers.known:
-            return self.answers.known[name]
         if _CAPABILITY.search(name):
             return Asked({"capability-guard"})
         if machine.asks_for_cuda(name):

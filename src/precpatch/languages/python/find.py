@@ -28,7 +28,7 @@ from precpatch.languages.tell import Name
 from precpatch.languages.words_of_text import settings_in
 from precpatch.vocabulary import Program, Vocabulary
 from precpatch.vocabulary.needles import needles_of_words
-from precpatch.vocabulary.words import NUMBER
+from precpatch.vocabulary.words import BOOLEAN, NUMBER
 
 _OVERRIDE = re.compile(r"(?:--)?[+~]{0,2}(?P<key>[A-Za-z_][\w./@-]*)=(?P<quote>['\"]?)(?P<value>[\w./?:+-]+)(?P=quote)")
 _IN_COMMAND = re.compile(
@@ -590,6 +590,7 @@ class Finder:
 
     def keyword(self, node: ast.keyword, ancestors: Ancestors) -> Iterator[Found]:
         """``use_transformer_engine=use_te``: the switch is there, its value is known at run time."""
+        yield from self._checked(node.arg, node.value, (*ancestors, node))
         setting = self.vocabulary.setting(node.arg)
         if setting is None or not setting.unresolved or isinstance(node.value, ast.Constant):
             return
@@ -598,6 +599,29 @@ class Finder:
             if is_passed_on or self.flows.literal(node.value, (*ancestors, node)) is not None:  # told where it stands
                 return
         yield self.at(forms.UNRESOLVED, "", node.value, (*ancestors, node), Role("switch", key=node.arg))
+
+    def entries(self, node: ast.Dict, ancestors: Ancestors) -> Iterator[Found]:
+        """``{"bf16": torch.cuda.is_bf16_supported()}``."""
+        for key, value in zip(node.keys[:_MOST_PARTS], node.values, strict=False):
+            yield from self._checked(string(key), value, (*ancestors, node))
+
+    def assignment(self, node: ast.Assign, ancestors: Ancestors) -> Iterator[Found]:
+        """``args.bf16 = torch.cuda.is_bf16_supported()``; a variable is told where it is used."""
+        if isinstance(node.targets[0], (ast.Attribute, ast.Subscript)):
+            yield from self._checked(last_name(node.targets[0]), node.value, (*ancestors, node))
+
+    def _checked(self, key: str | None, value: ast.expr, ancestors: Ancestors) -> Iterator[Found]:
+        """A switch of bfloat16 that is on where a check says yes that counts emulation."""
+        setting = self.vocabulary.setting(key)
+        if key is None or setting is None or BOOLEAN not in setting.takes or isinstance(value, ast.Constant):
+            return
+        if not self.vocabulary.named_in(key, "bfloat16"):
+            return
+        yes = self.conditions.asked_by(value).yes
+        if "permissive-guard" in yes and yes.isdisjoint({"capability-guard", "strict-guard"}):
+            role = replace(self.roles.of(value, ancestors), name="switch", key=key)
+            role.facts.add("permissive-guard")
+            yield self.at(forms.UNRESOLVED, "checked", value, ancestors, role)
 
     def imported(self, node: ast.Import | ast.ImportFrom, ancestors: Ancestors) -> Iterator[Found]:
         """``import triton``, ``from flash_attn.bert_padding import unpad_input`` and the like."""
@@ -803,6 +827,8 @@ _LOOKS: dict[type[ast.AST], _Look] = {
     ast.JoinedStr: Finder.f_string,  # type: ignore[dict-item]
     ast.Call: Finder.call,  # type: ignore[dict-item]
     ast.keyword: Finder.keyword,  # type: ignore[dict-item]
+    ast.Dict: Finder.entries,  # type: ignore[dict-item]
+    ast.Assign: Finder.assignment,  # type: ignore[dict-item]
     ast.Import: Finder.imported,  # type: ignore[dict-item]
     ast.ImportFrom: Finder.imported,  # type: ignore[dict-item]
 }
