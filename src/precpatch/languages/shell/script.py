@@ -13,6 +13,7 @@ from precpatch.languages.shell.around import HANDS_ON, SAYS, Around, Setting
 from precpatch.languages.shell.conditions import Conditions
 from precpatch.languages.shell.dicts import BEGINS, Entry, values_in
 from precpatch.languages.shell.grammar import HOLDS_OPTIONS, KEY, OPENS, OPTION, PART, STARTS, BashTree, Span
+from precpatch.languages.shell.looks import reads_as_commands
 from precpatch.languages.shell.uses import DEFAULT, REFERENCE, Use, unresolved
 from precpatch.languages.site import BOOLEAN, NUMBER, REQUIREMENT, START, TEXT, Site, Slot
 from precpatch.languages.spell import SWEEP, SWEPT
@@ -55,6 +56,7 @@ _LAUNCH = re.compile(
 )
 _BEFORE = re.compile(r"\s*(?:\w+=\S*\s+)*(?:\S*/)?")
 _PROGRAM = re.compile(r"\s-m\s|\.(?:py|sh)\b|\s--\w")
+_NEXT = re.compile(r"&&|\|\||[;\n]")
 _PYTHON = re.compile(r"(?:^|[\s|/;&(])python[\d.]*(?=\s|$)")
 _WRITES = re.compile(r"""(?:>|\btee(?:\s+-\w+)*\s)\s*[^\s>|&;]+(?P<suffix>\.(?:py|ya?ml|json))(?=[\s"';|&)]|$)""")
 _KEYED = frozenset({"yaml", "json"})
@@ -212,12 +214,25 @@ class Script:
             return
         self._done.add(node.start_byte)
         start, end = _inner(node)
-        if _is_quoted(node) and self._holds_words(around, start, end):
+        given = self._given_text(around)
+        if given is not None and self._holds_words(around, *given):
+            self._nested(*given, around)
+        elif _is_quoted(node) and self._holds_words(around, start, end):
             self._nested(start, end, around)
         elif node.type in ("string", "raw_string") and around.runs_python:
             self._region(start, end, around, node.type == "string")
         else:
             self._argument(around, *spell.stripped(self.code, node.start_byte, node.end_byte))
+
+    def _given_text(self, around: Around) -> Span | None:
+        """The span of a text in quotes that an option or an alias is: ``--wrap="python3 train.py"``."""
+        node = around.node
+        children = node.children if node.type == "concatenation" else []
+        if len(children) != 2 or children[1].type not in ("string", "raw_string"):
+            return None
+        match = KEY.fullmatch(self.code, children[0].start_byte, children[0].end_byte)
+        is_text = match and ((match["mark"] or "").startswith("-") or around.command == "alias")
+        return _inner(children[1]) if is_text else None
 
     def _holds_words(self, around: Around, start: int, end: int) -> bool:
         """Whether a quoted string holds words of a command, not one value or prose."""
@@ -238,7 +253,7 @@ class Script:
 
     def _nested(self, start: int, end: int, around: Around, facts: frozenset[str] = frozenset()) -> None:
         """Read the text between ``start`` and ``end`` as a script of its own, in the place ``around``."""
-        is_script = around.runs_shell or "heredoc" in facts
+        is_script = around.runs_shell or "heredoc" in facts or _reads_as_script(self.code[start:end])
         setup = self._setup(around)
         inner = Script(self.code[start:end], self.vocabulary, self.shift + start, self.depth + 1)
         facts |= around.facts
@@ -660,7 +675,7 @@ def _inner(node: Node) -> Span:
 
 def _reads_as_words(content: str) -> bool:
     """Whether text consists of overrides, options and their values, or is a command that runs a program."""
-    if _LAUNCH.match(content) and _PROGRAM.search(content):
+    if (_LAUNCH.match(content) and _PROGRAM.search(content)) or _reads_as_script(content):
         return True
     after_option = False
     tokens = [match[0] for match in _TOKEN.finditer(content.replace("\\\r\n", " ").replace("\\\n", " "))]
@@ -669,3 +684,11 @@ def _reads_as_words(content: str) -> bool:
             return False
         after_option = token.startswith("-") and "=" not in token
     return any(map(_SETTING.match, tokens))
+
+
+def _reads_as_script(content: str) -> bool:
+    """Whether text is several commands, one of which runs a program: ``cd /w && python3 train.py``."""
+    commands = _NEXT.split(content)
+    if len(commands) < 2 or not reads_as_commands(content):
+        return False
+    return any(_LAUNCH.match(each) and _PROGRAM.search(each) for each in commands)
