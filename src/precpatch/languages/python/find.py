@@ -93,7 +93,7 @@ class Finder:
         self.roles = Roles(self.tree, self.names, vocabulary)
         self.slots = Slots(self.tree)
         self.flows = Flows(self.tree)
-        self.views = Views(self.tree, self.names)
+        self.views = Views(self.tree, self.names, vocabulary)
         self._taken: dict[int, ast.Constant] = {}
         self._untested: dict[frozenset[str], bool] = {}
         self.nodes = list(self.tree.walk(self._lines()))

@@ -11,6 +11,7 @@ from functools import cached_property
 
 from precpatch.languages.python.names import Names
 from precpatch.languages.python.tree import FUNCTIONS, Ancestors, Tree, dotted, last_name, string
+from precpatch.vocabulary import Vocabulary
 from precpatch.vocabulary.needles import Needles
 
 _KEEPS = frozenset(
@@ -20,9 +21,9 @@ _KEEPS = frozenset(
 """Methods that give the same numbers in the same dtype."""
 
 _KEEPING_FIELDS = frozenset({"data", "mT", "T"})
-_OTHER_DTYPE = re.compile(r"u?int\d+|bits\d+|float16")
-_OF_TORCH = frozenset({"byte", "char", "half", "int", "long", "short"})
-"""Names of dtypes that are ordinary words elsewhere."""
+_OTHER_DTYPE = re.compile(r"u?int\d+|bits\d+")
+_OF_TORCH = frozenset({"byte", "char", "int", "long", "short"})
+"""Names of integers that are ordinary words elsewhere."""
 
 _LEADS_ON = (ast.keyword, ast.IfExp, ast.BoolOp)
 
@@ -30,9 +31,10 @@ _LEADS_ON = (ast.keyword, ast.IfExp, ast.BoolOp)
 class Views:
     """What the views of one file read the bytes of."""
 
-    def __init__(self, tree: Tree, names: Names) -> None:
+    def __init__(self, tree: Tree, names: Names, vocabulary: Vocabulary) -> None:
         self.tree = tree
         self.names = names
+        self._of_torch = _OF_TORCH.union(name for name, value in vocabulary.torch_dtypes.items() if value != "bfloat16")
 
     def read(self, node: ast.AST, ancestors: Ancestors) -> bool:
         """Whether a dtype, or a cast by method, makes bytes that are read as another dtype."""
@@ -94,7 +96,7 @@ class Views:
         name = (dotted(node) or "").rpartition(".")[2]
         if _OTHER_DTYPE.fullmatch(name):
             return True
-        return name in _OF_TORCH and isinstance(node, ast.Attribute) and self.names.is_torch(node.value, ancestors)
+        return name in self._of_torch and isinstance(node, ast.Attribute) and self.names.is_torch(node.value, ancestors)
 
 
 def _keeps(call: ast.Call) -> bool:
