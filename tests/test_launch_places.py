@@ -149,3 +149,49 @@ def test_one_of_the_values_of_a_parameter_is_reported(tmp_path: Path, key: str, 
 )
 def test_the_one_value_of_a_parameter_is_that_of_the_setting(tmp_path: Path, line: str, said: str) -> None:
     assert lines(tmp_path, "sweep.yaml", f"method: grid\nparameters:\n  {line}\n") == {3: [said]}
+
+
+# --- branches that ask the compute capability ------------------------------------------------------------------------
+
+QUERY = "$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -1)"
+ASK = "import torch, sys; sys.exit"
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        f"[[ {QUERY} -ge 8 ]]",
+        f'[ "{QUERY}" -gt 79 ]',
+        '[ "$CC" -ge 80 ]',
+        "(( MAJOR >= 8 ))",
+        '[[ "${MAJOR}" -gt 7 ]]',
+        '! [ "$CC" -lt 80 ]',
+        '[[ "$CC" =~ ^8 ]]',
+        '(( $(echo "$CC >= 8.0" | bc -l) ))',
+        f'python -c "{ASK}(0 if torch.cuda.get_device_capability()[0] >= 8 else 1)"',
+        f'python3 -c "{ASK}(torch.cuda.get_device_capability() < (8, 0))"',
+    ],
+)
+@pytest.mark.parametrize("form", ["if {}; then {}; fi", "if {}; then\n  {}\nelse\n  D=float32\nfi"])
+def test_a_branch_that_asks_the_compute_capability_stays(tmp_path: Path, test: str, form: str) -> None:
+    guarded = form.format(test, "D=bfloat16; A=flash_attention_2; B=true")
+    use = "python t.py a.dtype=$D a.attn_implementation=$A a.bf16=$B"
+    assert lines(tmp_path, "run.sh", f"CC={QUERY}\nMAJOR=${{CC%%.*}}\n{guarded}\n{use}\n") == {}
+
+
+@pytest.mark.parametrize("least", ['[ "$CC" -lt 80 ]', '[ "$CC" -lt 90 ]'])
+def test_what_an_older_card_does_not_reach_stays(tmp_path: Path, least: str) -> None:
+    text = f"CC={QUERY}\nif {least}; then D=float16; else D=bfloat16; fi\npython t.py a.dtype=$D\n"
+    assert lines(tmp_path, "run.sh", text) == {}
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        *('[ "$CC" -ge 70 ]', '[ "$CC" -lt 80 ]', '[ "$CC" -gt 70 ]', '[ "$OTHER" -ge 80 ]', '[ -n "$CC" ]'),
+        f'python -c "{ASK}(torch.cuda.get_device_capability() >= (8, 0))"',
+    ],
+)
+def test_a_branch_that_an_older_card_reaches_changes(tmp_path: Path, test: str) -> None:
+    text = f"CC={QUERY}\nif {test}; then D=bfloat16; fi\npython t.py a.dtype=$D\n"
+    assert lines(tmp_path, "run.sh", text) == {2: ["bfloat16 -> float32"]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,17 @@ _ASKING = frozenset({*TESTS, "herestring_redirect"})
 _BEFORE = re.compile(r"-?\w*$")
 _AFTER = re.compile(r"\w*(?:=(?!=))?")
 _GPU = re.compile(r"(?<![A-Za-z])(?:cuda|gpu|nvidia)(?![A-Za-z])", re.IGNORECASE)
+_CAPABILITY = re.compile(r"\bcompute_cap\b|\bget_device_capability\b")
+"""What asks a GPU for its compute capability: a query of nvidia-smi, and the function of torch."""
+
+_SET = re.compile(r"(?<![\w$.{-])(?P<name>[A-Za-z_]\w{0,100})=(?P<value>[^\n]{1,1000})")
+_LEAST = re.compile(
+    r"(?P<how>-g[et]|-l[et]|-eq|[<>]=?|={1,2}|=~)\s*[\"'^(]{0,3}(?P<major>\d{1,3})(?P<minor>(?:\.|,\s*)\d)?(?![\w.])"
+)
+_EXITS = re.compile(r"\bexit\(\s*(?P<well>0\s+if\b)?\s*(?P<no>not\b)?")
+_STEPS = 4
+"""From the query to the variable that a test looks at lead at most so many assignments."""
+
 _NEGATED = re.compile(r"!=|(?<!\S)-z\s|==?\s*[\"']?(?:false|0|no|off)\b")
 
 
@@ -149,13 +161,44 @@ class Conditions:
             if not around or "-" in around or "=" in around:
                 yield node.start_byte + start, node.start_byte + end
 
+    @cached_property
+    def _capabilities(self) -> re.Pattern[str]:
+        """What a test asks the compute capability by: the query itself, or a variable that is set from it."""
+        assigned = [(match["name"], match["value"]) for match in _SET.finditer(self.tree.code)]
+        asking, names = _CAPABILITY, set[str]()
+        for _ in range(_STEPS if _CAPABILITY.search(self.tree.code) else 0):
+            new = {name for name, value in assigned if name not in names and asking.search(value)}
+            if not new:
+                break
+            names |= new
+            every = "|".join(map(re.escape, sorted(names)))
+            asking = re.compile(
+                rf"{_CAPABILITY.pattern}|\$\{{?(?:{every})(?!\w)|(?<![\w.'\"-])(?:{every})(?=\s*[<>]=?)"
+            )
+        return asking
+
+    def _is_native(self, test: str, holds: bool) -> bool:
+        """Whether a test of the compute capability, which ``holds`` or does not, lets only native bfloat16 by."""
+        asked = self._capabilities.search(test)
+        least = _LEAST.search(test, asked.start()) if asked else None
+        if least is None:
+            return False
+        if (exits := _EXITS.search(test)) is not None and not exits["well"]:  # what is true is a failure of the command
+            holds = holds == bool(exits["no"])
+        major = int(least["major"])
+        capability = float(f"{major}.{(least['minor'] or '.0')[-1]}") if major < 20 else major / 10
+        is_above = capability > 7 or (capability == 7 and major == 7 and not least["minor"])
+        if least["how"] in ("-lt", "<", "-le", "<="):
+            return not holds and (is_above if least["how"] in ("-le", "<=") else capability >= 8)
+        return holds and (is_above if least["how"] in ("-gt", ">") else capability >= 8)
+
     def _asked_by_text(self, test: str, holds: bool, everything: str | None = None) -> frozenset[str]:
         """What one comparison asks when it ``holds`` or does not; a device may stand in ``everything`` around it."""
+        facts = {"capability-guard"} if self._is_native(everything or test, holds) else set()
         if _NEGATED.search(test.lower()):
             holds = not holds
         if not holds:
-            return frozenset()
-        facts = set()
+            return frozenset(facts)
         words = [match[0] for match in self.vocabulary.names_in(test)]
         if any((dtype := self.vocabulary.dtype_of(word)) and dtype[0] == "bfloat16" for word in words):
             facts.add("asks-bf16")

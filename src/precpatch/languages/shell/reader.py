@@ -11,6 +11,7 @@ is taken.
 Facts that a mention can carry:
     argument: a bare name among the arguments of a command.
     asks-bf16, asks-flash-attention: it stands in a branch that tests for that name.
+    capability-guard: it stands in a branch that is only taken where the compute capability is that of native bfloat16.
     cli-flag: a switch given as an option that stands alone, such as ``--bf16``.
     default: it is the default of a variable, as in ``${DTYPE:-bfloat16}``.
     exported: a variable that programs see: ``export``, ``env`` or set in front of a command.

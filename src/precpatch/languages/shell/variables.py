@@ -42,7 +42,7 @@ _WORD = re.compile(r"(?<![\w./$-])[A-Za-z_]\w*(?=[ \t])")
 _PLAIN = re.compile(r"[^\s$`'\"\\(){}]+")
 _ITEM = re.compile(r"\[[^\]\n]*\]=")
 _USED = re.compile(r"\$\{?(\w+)")
-_PASSIVE = frozenset({"asks-bf16", "asks-flash-attention", "other-device", "default", "argument"})
+_PASSIVE = frozenset({"asks-bf16", "asks-flash-attention", "capability-guard", "other-device", "default", "argument"})
 
 
 @dataclass(frozen=True, slots=True)
