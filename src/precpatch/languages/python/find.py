@@ -369,7 +369,8 @@ class Finder:
         elif node.attr in self.vocabulary.methods and self._is_cast(node, ancestors):
             found = self.at(forms.METHOD, self.vocabulary.methods[node.attr], node, ancestors)
             found.start = self._dot_before(node)
-            found.end = self.tree.end(ancestors[-1]) if _is_called(node, ancestors) else self.tree.end(node)
+            is_whole = _is_called(node, ancestors) and not _takes_arguments(ancestors[-1])
+            found.end = self.tree.end(ancestors[-1]) if is_whole else self.tree.end(node)
             found.role = replace(found.role, name="method-cast", callee=None)
             yield found
         elif f"torch.{node.attr}" in self.vocabulary.calls and self.names.is_torch(node.value, ancestors):
@@ -380,9 +381,8 @@ class Finder:
 
     def _is_cast(self, node: ast.Attribute, ancestors: Ancestors) -> bool:
         """``x.bfloat16()`` or ``torch.Tensor.bfloat16``, not the dtype of another library such as ``tl.bfloat16``."""
-        if _is_called(node, ancestors):
-            call = ancestors[-1]
-            return isinstance(call, ast.Call) and not call.args and not call.keywords
+        if _is_called(node, ancestors) and not _takes_arguments(ancestors[-1]):
+            return True
         return (self.names.full_name(dotted(node.value)) or "").endswith(("torch.Tensor", "nn.Module"))
 
     def _dot_before(self, node: ast.Attribute) -> int:
@@ -887,6 +887,10 @@ def _adds(call: ast.Call) -> bool:
 
 def _is_called(node: ast.AST, ancestors: Ancestors) -> bool:
     return bool(ancestors) and isinstance(ancestors[-1], ast.Call) and ancestors[-1].func is node
+
+
+def _takes_arguments(call: ast.AST) -> bool:
+    return isinstance(call, ast.Call) and bool(call.args or call.keywords)
 
 
 def _is_in(test: ast.AST, node: ast.AST, ancestors: Ancestors) -> bool:
