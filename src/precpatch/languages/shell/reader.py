@@ -194,6 +194,10 @@ class ShellReading(SiteReading):
         text = self.source.text[start:end]
         if region.expands:
             text = _EXPANSION.sub(lambda match: "x" * len(match[0]), text)
+        if region.language != "python" and "\n" not in text:  # of printf, or of echo -e
+            text = text.replace("\\n", " \n")
+        elif text.endswith("\\n"):
+            text = text[:-2] + " \n"
         for head in ("", "if 1:\n") if region.language == "python" else ("",):
             inner = inner_source(self.source, head + text)
             try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from precpatch.languages import spell
-from precpatch.languages.embedded import BY_SUFFIX
+from precpatch.languages.embedded import BY_SUFFIX, language_by_name
 from precpatch.languages.shell.around import HANDS_ON, SAYS, Around, Setting
 from precpatch.languages.shell.conditions import Conditions
 from precpatch.languages.shell.dicts import BEGINS, Entry, values_in
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 4
 """Strings inside strings inside strings are parsed to this depth."""
+
+WRITES = frozenset({"echo", "printf"})
+"""Programs whose arguments are the text of a file where their output goes to one."""
 
 DEVICE_KEYS = frozenset({"device", "device_name"})
 
@@ -61,6 +64,16 @@ _PYTHON = re.compile(r"(?:^|[\s|/;&(])python[\d.]*(?=\s|$)")
 _WRITES = re.compile(r"""(?:>|\btee(?:\s+-\w+)*\s)\s*[^\s>|&;]+(?P<suffix>\.(?:py|ya?ml|json))(?=[\s"';|&)]|$)""")
 _KEYED = frozenset({"yaml", "json"})
 """Languages in which a key, a colon and a value make a setting."""
+_INTO = re.compile(r"""(?:>{1,2}\|?|&>{1,2}|tee(?:\s+-\w+)*\s)\s*["']?(?P<file>[^\s"'>|&;)]+)""")
+_WRITTEN = re.compile(r"""\b(?:echo|printf)[ \t]+(?:-\w{1,5}[ \t]+)?(?=["'][\s\S]{0,500}?(?:>|\btee\s))""")
+"""Before a text in quotes that may be written to a file."""
+
+_SETS_VARIABLES = re.compile(
+    r"(?:.*[/}])?(?:[\w.-]*\.env(?:\.\w+)?|\.(?:bash|zsh)rc|\.(?:bash_|z)?profile|environment)"
+)
+_MOST_AROUND = 20
+"""So many nodes around a word are looked at for the file that it is written to."""
+
 _TAKES_YAML = re.compile(r"(?:^|[\s|;&(])kubectl\s[^|;&]*-f\s+-")
 _SHELL = re.compile(r"(?:^|[\s|/;&(])(?:bash|sh|sbatch|ssh)(?=\s|$)|>\s*\S+\.(?:sh|bash|sbatch|slurm)(?=[\s\"']|$)")
 
@@ -149,6 +162,7 @@ class Script:
                 yield match.start("key")
         for match in _EMBEDDED.finditer(self.code):
             yield match.start() if match[0] == "<<" else match.end()
+        yield from (match.end() for match in _WRITTEN.finditer(self.code))
 
     def _key_in(self, word: str, is_assigned: bool) -> int | None:
         """How many characters at the end of a word are the key of a setting or of a device; None where none are."""
@@ -214,6 +228,13 @@ class Script:
             return
         self._done.add(node.start_byte)
         start, end = _inner(node)
+        language = self._written_language(around) if around.command in WRITES else None
+        if language == "shell" and self.depth < MAX_DEPTH:
+            self._nested(start, end, around, frozenset({"heredoc"}), role="")
+            return
+        if language is not None and language != "shell":
+            self._region(start, end, around, node.type != "raw_string", language)
+            return
         given = self._given_text(around)
         if given is not None and self._holds_words(around, *given):
             self._nested(*given, around)
@@ -251,20 +272,31 @@ class Script:
             return False
         return before.end() == first.start() and _PROGRAM.search(content) is not None
 
-    def _nested(self, start: int, end: int, around: Around, facts: frozenset[str] = frozenset()) -> None:
+    def _written_language(self, around: Around) -> str | None:
+        """The language of the file that a word is written to: ``echo "dtype: bfloat16" >> config.yaml``."""
+        for parent in reversed(around.parents[-_MOST_AROUND:]):
+            ends = parent.children[-1:] if parent.type == "pipeline" else parent.children_by_field_name("redirect")
+            for match in (_INTO.match(self.tree.text(each)) for each in ends):
+                if match is not None:
+                    return "shell" if _SETS_VARIABLES.fullmatch(match["file"]) else language_by_name(match["file"])
+        return None
+
+    def _nested(
+        self, start: int, end: int, around: Around, facts: frozenset[str] = frozenset(), role: str | None = None
+    ) -> None:
         """Read the text between ``start`` and ``end`` as a script of its own, in the place ``around``."""
+        given = around.role if role is None else role
         is_script = around.runs_shell or "heredoc" in facts or _reads_as_script(self.code[start:end])
         setup = self._setup(around)
         inner = Script(self.code[start:end], self.vocabulary, self.shift + start, self.depth + 1)
         facts |= around.facts
         for site in inner.sites.values():
-            role = around.role or site.role
-            found = replace(site, role=role, facts=site.facts | facts, scope=site.scope or around.scope)
+            found = replace(site, role=given or site.role, facts=site.facts | facts, scope=site.scope or around.scope)
             if not is_script:  # the words of a string: of the command that it is given to, or of any
                 found = replace(found, setup=setup)
             self.sites.setdefault(found.start, found)
         self.regions += [replace(each, facts=each.facts | facts) for each in inner.regions]
-        if not around.role:
+        if not given:
             self.uses += [
                 replace(use, site=replace(use.site, scope=use.site.scope or around.scope)) for use in inner.uses
             ]
