@@ -447,7 +447,7 @@ def test_text_that_was_put_out_is_never_written() -> None:
 def test_half_of_a_character_is_never_written() -> None:
     source = opened(notebook('x = """\n? a.b.dtype=bfloat16"""').replace("?", "\\ud83d"))
     (mention,) = READER.read(source)
-    assert mention.text.startswith('\\"\\"\\"\\n\\ud83d a.b')
+    assert mention.text == "bfloat16"
     assert READER.rewrite(source, mention, "float32") == ()
 
 
