@@ -195,3 +195,28 @@ def test_what_an_older_card_does_not_reach_stays(tmp_path: Path, least: str) -> 
 def test_a_branch_that_an_older_card_reaches_changes(tmp_path: Path, test: str) -> None:
     text = f"CC={QUERY}\nif {test}; then D=bfloat16; fi\npython t.py a.dtype=$D\n"
     assert lines(tmp_path, "run.sh", text) == {2: ["bfloat16 -> float32"]}
+
+
+# --- other spellings -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["use_remove_padding", "use_torch_compile", "use_liger", "flash_attention"])
+@pytest.mark.parametrize(("old", "new"), [('"True"', "False"), ("'true'", "false")])
+def test_a_switch_in_quotes_becomes_one_without(tmp_path: Path, key: str, old: str, new: str) -> None:
+    assert lines(tmp_path, "config.yaml", f"model:\n  {key}: {old}\n") == {2: [f"{old} -> {new}"]}
+    assert lines(tmp_path, "config.yaml", f"model:\n  {key}: {new}\n") == {}
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["eval_sample_packing", "flash_attn_cross_entropy", "flash_attn_rms_norm", "liger_rms_norm", "liger_rope"],
+)
+def test_more_switches_of_axolotl(tmp_path: Path, key: str) -> None:
+    assert lines(tmp_path, "lora.yml", f"base_model: x\n{key}: true\n") == {2: ["true -> false"]}
+    assert lines(tmp_path, "lora.yml", f"base_model: x\n{key}: true\n", target="a100") == {}
+
+
+@pytest.mark.parametrize("requirement", ['"flash-attn@https://h/f.whl"', "flash-attn==2.8.3", "flash_attn"])
+def test_what_a_run_is_given_with_is_installed(tmp_path: Path, requirement: str) -> None:
+    text = f"uv run --no-sync --with {requirement} python t.py\npython t.py --with {requirement}\n"
+    assert list(lines(tmp_path, "run.sh", text)) == [1]

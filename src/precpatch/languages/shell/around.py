@@ -149,7 +149,8 @@ class Around:
 
     def installs(self, installers: frozenset[str]) -> bool:
         """Whether the word is what a package installer is to install."""
-        if {"install", "add"}.isdisjoint(self.words):
+        is_with = self.before is not None and self.tree.text(self.before) in ("--with", "-w")
+        if not is_with and {"install", "add"}.isdisjoint(self.words):
             return False
         return any(word.rpartition("/")[2].rstrip("0123456789.") in installers for word in self.words)
 

@@ -29,7 +29,7 @@ from pathlib import PurePosixPath
 from precpatch.languages import spell
 from precpatch.languages.base import SiteReading
 from precpatch.languages.mention import Mention
-from precpatch.languages.site import Site
+from precpatch.languages.site import BOOLEAN, Site
 from precpatch.languages.source import ReadError, SourceFile
 from precpatch.languages.tell import Teller
 from precpatch.languages.yaml.sites import Sites
@@ -154,6 +154,8 @@ class YamlReading(SiteReading):
         if "embedded" in site.facts or _is_one_of_several(site):
             return None
         text = mention.text
+        if site.form == BOOLEAN and text[:1] in ("'", '"') and spell.is_boolean(value):  # in quotes false would be true
+            return spell.boolean(site.word, value)
         quote = text[0] if text[:1] in ("'", '"') else ""
         new = spell.word(self.vocabulary, mention, text.strip(quote) if quote else text, value)
         if quote == '"':

@@ -23,6 +23,9 @@ _DOCUMENTS = 1 << 60
 """Added to the number of a document, lest it is that of something else in the file."""
 
 _BOOLEAN_TAGS = (None, "tag:yaml.org,2002:bool")
+_QUOTED_BOOLEANS = frozenset({"true", "false"})
+"""What means a boolean in quotes as well, under the key of a switch."""
+
 _MAX_WORD = 200
 _LINE = re.compile(rf"[^{BREAKS}]*")
 _GAP = re.compile(rf"(?P<comment>#[^{BREAKS}]*)|(?P<tag>!(?:<[^>\s]*>|[^\s,\]}}]*))|[&*][^\s,\]}}]*")
@@ -162,7 +165,8 @@ class Sites:
             return None
         if self._setting_takes(scalar, word):
             if spell.is_boolean(word):
-                return TEXT if scalar.style or scalar.tag not in _BOOLEAN_TAGS else BOOLEAN
+                is_word = scalar.style != "" and word.lower() not in _QUOTED_BOOLEANS
+                return TEXT if is_word or scalar.tag not in _BOOLEAN_TAGS else BOOLEAN
             return NUMBER if word.isdigit() and not scalar.style else TEXT
         return TEXT if self._is_name(word) else None
 
