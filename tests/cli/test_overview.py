@@ -51,6 +51,15 @@ def test_the_framework_comes_before_its_examples(checkout: Path) -> None:
     assert "verl/workers.py:3" in row
 
 
+@pytest.mark.parametrize("folder", ["examples", "recipe", ".github/workflows", "docker"])
+def test_what_stands_around_comes_after_the_framework(checkout: Path, folder: str) -> None:
+    (checkout / folder).mkdir(parents=True, exist_ok=True)
+    (checkout / folder / "a.yaml").write_text("rollout: {name: vllm}\ndtype: bfloat16\n")
+    (checkout / "verl" / "rollout.yaml").write_text("rollout: {name: vllm}\ndtype: bfloat16\n")
+    row = next(row for row in scan(checkout) if row.split()[:1] == ["rollout-engine"])
+    assert "verl/rollout.yaml:1" in row
+
+
 def test_no_more_rows_than_a_screen_holds(checkout: Path) -> None:
     assert len(scan(checkout)) < 40
 

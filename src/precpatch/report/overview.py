@@ -76,13 +76,19 @@ def _by_rule(finding: Finding) -> str:
 
 def _core_first(finding: Finding) -> tuple[bool, str, int]:
     mention = finding.mention
-    return mention.path.split("/", 1)[0] in _AROUND, mention.path, mention.start
+    return _is_around(mention.path), mention.path, mention.start
+
+
+def _is_around(path: str) -> bool:
+    """Whether a file stands beside the framework itself."""
+    first = path.split("/", 1)[0]
+    return first in _AROUND or first.startswith(".")
 
 
 def _folders(group: Sequence[Finding], above: str) -> str:
     """How many places each folder holds, below the one that holds everything; the framework's own first."""
     counts = Counter(_folder(finding.mention.path, above) for finding in group)
-    rows = sorted(counts.items(), key=lambda row: (row[0].split("/", 1)[0] in _AROUND, -row[1], row[0]))
+    rows = sorted(counts.items(), key=lambda row: (_is_around(row[0]), -row[1], row[0]))
     parts = [f"{visible(folder)} {count}" for folder, count in rows[:_MOST_FOLDERS]]
     if len(rows) > _MOST_FOLDERS:
         rest = sum(count for _, count in rows[_MOST_FOLDERS:])
@@ -94,7 +100,7 @@ def _folder(path: str, above: str) -> str:
     """The folder of a file just below ``above``, in the framework itself one deeper; or a file that lies there."""
     parts = path.split("/")
     depth = above.count("/") + 2 if above else 1
-    return "/".join(parts[: depth + (parts[0] not in _AROUND)])
+    return "/".join(parts[: depth + (not _is_around(path))])
 
 
 def _where(group: Sequence[Finding], above: str) -> Line:
