@@ -18,7 +18,7 @@ ENV A=1 \\
     TORCH_DTYPE="bfloat16" \\
     RUN_NAME=run-bf16
 ENV ATTN_IMPLEMENTATION flash_attention_2
-RUN --mount=type=cache,target=/root/.cache pip install \\
+RUN --mount=type=cache,target=/cache pip install \\
     # flash-attn is not wanted
     einops \\
 
