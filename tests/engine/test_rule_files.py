@@ -97,6 +97,10 @@ MISTAKES = {
         OWN.replace("role: value", "spelling: logn"),
         ":12: match.spelling: unknown spelling 'logn'; did you mean 'long'?",
     ),
+    "unknown concept": (
+        OWN.replace("role: value", "concept: pakcing"),
+        ":12: match.concept: unknown concept 'pakcing'; did you mean 'packing'?",
+    ),
     "unknown fact": (
         OWN.replace("role: value", "facts: guarderd"),
         ":12: match.facts: unknown fact 'guarderd'; did you mean 'guarded'?",
@@ -390,3 +394,12 @@ def test_what_decides_is_all_of_a_builtin_rule_but_its_references_and_examples(t
     folder(tmp_path, own=OWN.replace("safety: safe", "safety: sfae"))
     with pytest.raises(UserError, match="sfae"):
         load_rules([tmp_path], deciding=True)
+
+
+def test_a_concept_stands_for_all_its_names_and_keys_add_to_them(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text(OWN.replace("role: value", "concept: packing"))
+    (rule,) = (each for each in load_rules([tmp_path]) if each.id == "my-tensor-type")
+    keys = dict(rule.matches[0].globs)["key"]
+    names = {each.name for each in builtin_vocabulary().all_settings if each.concept == "packing"}
+    assert names
+    assert set(keys) == names | {"tensor_kind"}

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import cache
 
 from precpatch.languages.mention import KINDS, ROLES
 from precpatch.vocabulary import builtin_vocabulary
@@ -74,6 +75,19 @@ def wrong_role(word: str) -> str | None:
 def wrong_spelling(word: str) -> str | None:
     """What is wrong with the spelling of a match."""
     return unknown("spelling", word, load_spellings())
+
+
+@cache
+def names_of(concept: str) -> tuple[str, ...]:
+    """The names of the settings of a concept, but for environment variables."""
+    settings = builtin_vocabulary().all_settings
+    return tuple(each.name for each in settings if each.concept == concept and not each.variable)
+
+
+def wrong_concept(word: str) -> str | None:
+    """What is wrong with the concept of a match: it is one whose settings have names."""
+    known = {each.concept for each in builtin_vocabulary().all_settings if not each.variable}
+    return None if word in known else f"unknown concept {word!r}{hint(word, known)}"
 
 
 CLOSED = {"language": wrong_language, "kind": wrong_kind, "role": wrong_role, "spelling": wrong_spelling}

@@ -25,7 +25,7 @@ _REQUIRED = ("id", "name", "what", "why", "safety", "match", "then")
 _FIELDS = (*_REQUIRED, "severity", "band", "when", "references", "examples", "message")
 _THEN_FIELDS = ("action", "to", "follows", "otherwise", "alongside", "scope")
 _TEXT_FIELDS = ("language", "kind", "value", "spelling", "role", "key", "key_path", "callee", "scope", "path")
-_MATCH_FIELDS = (*_TEXT_FIELDS, "facts", "without", "allows_target")
+_MATCH_FIELDS = (*_TEXT_FIELDS, "concept", "facts", "without", "allows_target")
 _EXAMPLE_FIELDS = ("title", "language", "target", "before", "after", "dtype", "attention", "path", "asks")
 _EXAMPLE_CHOICES = {"language": words.EXAMPLE_LANGUAGES, "dtype": DTYPE_CHOICES, "attention": ATTENTION_CHOICES}
 _ID = re.compile(r"[\w.-]{1,100}", re.ASCII)
@@ -217,6 +217,10 @@ class _Builder:
         if not fields:
             raise self.fail(value.line, "'match' must hold a condition")
         globs = {name: self._globs(fields[name], f"match.{name}") for name in _TEXT_FIELDS if name in fields}
+        if "concept" in fields:
+            concept = self._text(fields["concept"], "match.concept")
+            self._check(fields["concept"], "match.concept", words.wrong_concept(concept))
+            globs["key"] = (*globs.get("key", ()), *words.names_of(concept))
         for name, wrong in words.CLOSED.items():
             self._check_words(fields.get(name), f"match.{name}", wrong)
         kinds = _kinds(globs.get("kind"))
