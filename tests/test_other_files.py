@@ -161,3 +161,17 @@ def test_json_of_no_known_form_that_sets_something_is_named_once(
 def test_json_that_is_data_or_sets_nothing_is_passed_over(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
     assert told(tmp_path) == []
+
+
+def test_a_dockerfile_that_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "Dockerfile").write_text("ENV VLLM_ATTENTION_BACKEND=FLASH_ATTN\n")
+    real = open
+
+    def refuse(path: object, *rest: object, **more: object) -> object:
+        if str(path).endswith("Dockerfile"):
+            raise PermissionError(13, "Permission denied")
+        return real(path, *rest, **more)  # type: ignore[call-overload]
+
+    monkeypatch.setattr("builtins.open", refuse)
+    found = run(tmp_path, "p40")
+    assert [(note.path, note.message) for note in found.errors] == [("Dockerfile", "cannot be read: Permission denied")]

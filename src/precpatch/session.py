@@ -90,13 +90,18 @@ class _Run:
     waiting: list[tuple[Reading, list[Finding]]] = field(default_factory=list)
     scripts: int = 0
 
-    def take(self, path: str, language: Language | None = None) -> None:
+    def take(self, path: str) -> None:
         """Read a file and decide about it."""
         try:
-            reading = read_file(path, _bytes_at(self.root, path), self.policy, language)
+            data = _bytes_at(self.root, path)
         except OSError as error:
             self.errors.append(FileNote(path, f"cannot be read: {error.strerror}"))
             return
+        self._decide(path, data)
+
+    def _decide(self, path: str, data: bytes, language: Language | None = None) -> None:
+        try:
+            reading = read_file(path, data, self.policy, language)
         except ReadError as error:
             self.errors.append(FileNote(path, str(error)))
             return
@@ -113,16 +118,22 @@ class _Run:
 
     def take_other(self, path: str) -> None:
         """Read a file that is near to a script; of one that no reader knows, say whether it sets something."""
-        with suppress(OSError), open(self.root / path, "rb") as file:
-            head = file.read(_HEAD)
-            if b"\0" in head:
-                return
-            language = language_of(path) or script_language(path, head)
-            if language is not None:
-                self.scripts += 1
-                self.take(path, language)
-                return
-            self.findings += unread(path, head + file.read(), self.policy)
+        try:
+            with open(self.root / path, "rb") as file:
+                head = file.read(_HEAD)
+                if b"\0" in head:
+                    return
+                data = head + file.read()
+        except OSError as error:
+            if language_of(path) is not None:
+                self.errors.append(FileNote(path, f"cannot be read: {error.strerror}"))
+            return
+        language = language_of(path) or script_language(path, head)
+        if language is None:
+            self.findings += unread(path, data, self.policy)
+            return
+        self.scripts += 1
+        self._decide(path, data, language)
 
     def settle_waiting(self, found: Discovery) -> None:
         """Make the fixes that depend on the rest of the checkout."""
@@ -225,7 +236,7 @@ def _named(path: str, reading: Reading, policy: Policy) -> list[Finding]:
     first = min((each.mention for each in found), key=lambda mention: mention.start)
     more = f", and {len(found) - 1} more" if len(found) > 1 else ""
     says = f"{first.key}: {first.text}" if first.key else first.text
-    message = f"files of this kind are not read, and this one decides ({says}{more}): see to it yourself"
+    message = f"no reader understands this file, and it decides ({says}{more}): see to it yourself"
     return [replace(file_report(path, "not-read", message), mention=replace(first, language="", kind="file"))]
 
 

@@ -23,9 +23,6 @@ from precpatch.vocabulary import Vocabulary
 NAME = "text"
 """The language of a mention that is not of any."""
 
-MAX_BYTES = 256 * 1024
-"""A file of such a kind with more bytes is data."""
-
 _PROSE = "adoc bib htm html license md mdx org pdf po pot rst tex textile txt typ"
 _DATA = (
     "arrow avro bin ckpt csv dat db diff feather h5 hdf5 jsonl lock log map ndjson npy npz onnx orc parquet patch pb"
