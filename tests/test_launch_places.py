@@ -189,6 +189,9 @@ def test_what_an_older_card_does_not_reach_stays(tmp_path: Path, least: str) -> 
     "test",
     [
         *('[ "$CC" -ge 70 ]', '[ "$CC" -lt 80 ]', '[ "$CC" -gt 70 ]', '[ "$OTHER" -ge 80 ]', '[ -n "$CC" ]'),
+        *('[ "$CC" != "8.0" ]', '[ ! "$CC" -ge 80 ]', "[[ ! $CC -ge 80 ]]", '[ "$CC" -gt 72 ]'),
+        *('[ $CC -ge 80 ] || [ -n "$F" ]', '[ -n "$F" ] || [ $CC -ge 80 ]', '[[ $CC -ge 80 || -n "$F" ]]'),
+        '[ $CC -ge 80 -o -n "$F" ]',
         f'python -c "{ASK}(torch.cuda.get_device_capability() >= (8, 0))"',
     ],
 )
@@ -220,3 +223,9 @@ def test_more_switches_of_axolotl(tmp_path: Path, key: str) -> None:
 def test_what_a_run_is_given_with_is_installed(tmp_path: Path, requirement: str) -> None:
     text = f"uv run --no-sync --with {requirement} python t.py\npython t.py --with {requirement}\n"
     assert list(lines(tmp_path, "run.sh", text)) == [1]
+
+
+@pytest.mark.parametrize("around", ["cat > job.yaml <<'EOF'\n{}EOF\n", "tee a.yml <<'EOF'\n{}EOF\n"])
+def test_a_script_in_a_job_that_a_script_writes_is_rewritten(tmp_path: Path, around: str) -> None:
+    text = around.format("run: python t.py --dtype bfloat16\n")
+    assert lines(tmp_path, "run.sh", text) == {2: ["bfloat16 -> float32"]}

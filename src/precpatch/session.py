@@ -23,8 +23,8 @@ from precpatch.languages import language_of, languages
 from precpatch.languages.base import Language, ReadError, Reading
 from precpatch.languages.json.other import OtherReading
 from precpatch.languages.json.reader import JsonReading
-from precpatch.languages.near import BY_LOOK
 from precpatch.languages.plain import PlainLanguage, may_decide, script_language
+from precpatch.languages.source import BY_LOOK
 from precpatch.notes import FileNote
 from precpatch.patch.edits import PatchSet
 from precpatch.patch.transaction import not_writable
@@ -79,7 +79,7 @@ class _Run:
     Attributes:
         originals: the bytes of the files that a fix may change.
         waiting: the files with a fix that depends on the rest of the checkout.
-        scripts: number of files without a suffix that are known, and read, as scripts.
+        scripts: number of files that are near to a script, or are one by their first line.
     """
 
     root: Path
@@ -258,7 +258,7 @@ def read_file(path: str, data: bytes, policy: Policy, language: Language | None 
         return None
     source = known.open(path, data)
     if language is not None:
-        source = replace(source, facts=source.facts | BY_LOOK)
+        source = replace(source, facts=source.facts | {BY_LOOK})
     return known.read(source, policy.vocabulary, policy.show_text)
 
 

@@ -68,7 +68,6 @@ def test_full_lists_every_place(checkout: Path) -> None:
     rows = scan(checkout, "--full")
     for number in range(30):
         assert f"examples/trainer_{number % 3}/run_{number}.sh" in rows
-    assert any(row.endswith("30 sites need a person.") or "need a person" in row for row in rows)
     assert not any("--full" in row for row in rows)
 
 
@@ -96,6 +95,18 @@ def test_apply_folds_what_is_left_as_well(checkout: Path) -> None:
     rows = scan(checkout, command="apply")
     assert sum("no rollout engine" in row for row in rows) == 1
     assert "Stops you, and no rewrite mends it:" in rows
+    assert any("scan --full" in row for row in rows)
+
+
+def test_what_a_comment_suppresses_stops_nobody(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("rollout:\n  name: vllm  # precpatch: ignore\ndtype: bfloat16\n")
+    assert not any("Stops you" in row for row in scan(tmp_path, "--show-kept"))
+
+
+def test_several_messages_of_one_rule_are_said_to_be_several(checkout: Path) -> None:
+    for number in range(50):
+        (checkout / f"a{number}.sh").write_text("python3 t.py --packing_samples\npython3 t.py --neat_packing\n")
+    assert any("(and 1 more like it)" in row for row in scan(checkout))
 
 
 def test_json_and_markdown_hold_every_place(checkout: Path) -> None:

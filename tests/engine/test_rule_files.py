@@ -71,6 +71,7 @@ def test_an_unsafe_fix_waits_for_the_option(tmp_path: Path) -> None:
     (waiting,) = file_findings("a.py", code, Policy(rules, target))
     (made,) = file_findings("a.py", code, Policy(rules, target, unsafe=True))
     assert (waiting.action, waiting.after) == ("report", '"fp32"')
+    assert "--unsafe makes it" in waiting.message
     assert (made.action, made.after) == ("rewrite", '"fp32"')
 
 

@@ -59,11 +59,6 @@ EMPTY=
 """
 
 
-def lines(text: str, *words: str) -> list[int]:
-    """The lines of a text in which one of the words stands."""
-    return [number for number, line in enumerate(text.splitlines(), 1) if any(word in line for word in words)]
-
-
 def reviewed(path: str, data: bytes) -> dict[int, str | None]:
     """Line -> what a person is asked to write there."""
     findings = file_findings(path, data, policy())
@@ -119,3 +114,7 @@ def test_a_variable_is_told_with_the_settings_that_take_it() -> None:
 )
 def test_odd_files_are_read(path: str, text: str) -> None:
     assert once(path, text.encode()).text == text
+
+
+def test_what_a_later_build_runs_is_read() -> None:
+    assert reviewed("Dockerfile", b"FROM x\nONBUILD RUN python t.py --dtype bfloat16\n") == {2: "float32"}

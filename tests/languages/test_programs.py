@@ -94,6 +94,8 @@ def test_what_only_speaks_of_a_command(name: str, command: str, path: str, text:
         ("requirements.txt", "vllm==0.8.5\nsglang\n"),
         ("a.py", 'BACKENDS = ["trtllm-serve", "vllm", "sglang"]\nMODULE = "sglang.launch_server"\n'),
         ("a.py", "from vllm.entrypoints.openai.api_server import build_app\n"),
+        ("a.py", 'x = "please run vllm serve --port 1"\ny = "Now launch vllm serve --port 1 by hand"\n'),
+        ("a.py", 'x = "echo starting vllm serve a/b"\n'),
     ],
 )
 def test_the_names_alone_start_nothing(path: str, text: str) -> None:
@@ -148,3 +150,8 @@ def test_the_report_stands_where_the_engine_is_started_and_can_be_suppressed() -
     assert [(each.mention.line, each.mention.text) for each in found] == [(2, "vllm serve")]
     silent = b"vllm serve m --port 1  # precpatch: ignore[generation-engine]\n"
     assert [each.verdict for each in file_findings("run.sh", silent, P40)] == ["suppressed"]
+
+
+@pytest.mark.parametrize("before", ["", "uv run ", "exec ", "cd /w && "])
+def test_a_text_that_starts_a_program(before: str) -> None:
+    assert told("a.py", f'os.system("{before}vllm serve --port 1")\n')

@@ -27,6 +27,8 @@ ANSWERED = [
     f"A = {CC}[0] >= 8{CHOICE}",
     f"A = {CC} >= (8, 0)\nif A:\n    d = torch.bfloat16",
     f"A: bool = {CC}[0] >= 8{CHOICE}",
+    f"c, _ = {CC}\n" + "".join(f"a_{n} = c_{n}\n" for n in range(250)) + f"A = c >= 8{CHOICE}",
+    f"c = {CC}\n" + "".join(f"a_{n} = c_{n}\n" for n in range(250)) + f"A = c[0] >= 8{CHOICE}",
     f"A = B = {CC}[0] >= 8{CHOICE}",
     f"A = not {CC}[0] < 8{CHOICE}",
     f"A = torch.cuda.is_available() and {CC}[0] >= 8{CHOICE}",

@@ -39,7 +39,7 @@ def test_one_row_a_site_under_its_file(plan: Plan) -> None:
     assert rows[at + 3].strip() == "Packed samples attend to each other."
 
 
-def test_an_unsafe_fix_is_offered_not_counted(plan: Plan) -> None:
+def test_an_unsafe_fix_is_listed_not_counted(plan: Plan) -> None:
     report = "\n".join(shown(plan))
     assert '["bfloat16"] -> ["bfloat16", "float32"]' in report
     assert "1 site to rewrite" in report

@@ -40,7 +40,9 @@ SETTINGS = {
     "packing": "use_remove_padding=true remove_microbatch_padding=true padding_free=true packing=true "
     "packing_samples=true sample_packing=true neat_packing=true enable_seq_packing=true use_sample_packing=true "
     "use_sequence_packing=true sequence_packing=true sequence_packing.enabled=true",
-    "rollout-engine": "rollout.name=sglang rollout.name=trtllm rollout.name=vllm",
+    "generation-engine": "generation.backend=sglang infer_backend=sglang infer_backend=vllm strategy_name=sglang "
+    "allocation_mode=sglang:d4",
+    "rollout-engine": "rollout.name=sglang rollout.name=trtllm rollout.name=vllm rollout_name=vllm",
     "tf32-switch": "tf32=true",
     "torch-compile-switch": "use_torch_compile=true enable_compile=true enable_torch_compile=true torch_compile=true",
     "transformer-engine": "use_transformer_engine=true",

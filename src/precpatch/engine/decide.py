@@ -17,11 +17,8 @@ from precpatch.engine.setups import ATTENTION, PACKING, SEQUENCE_PARALLEL, Setup
 from precpatch.engine.suppressions import Suppressions
 from precpatch.languages.base import Reading
 from precpatch.languages.mention import ROLES, Mention, place
-from precpatch.languages.source import SourceFile
+from precpatch.languages.source import BY_LOOK, SourceFile
 from precpatch.patch.edits import Edit
-
-BY_LOOK = "by-look"
-"""The fact of a file that is known by its look only: its fixes are for a person to review."""
 
 WAITS = "padding"
 """What a rule rewrites to where the rest of the checkout decides: the edits are made last."""

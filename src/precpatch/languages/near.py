@@ -13,13 +13,10 @@ from functools import cached_property
 from precpatch.languages.embedded import Embedded, InnerText, Run, inner_source
 from precpatch.languages.mention import Mention
 from precpatch.languages.shell import ShellLanguage
-from precpatch.languages.source import ReadError, SourceFile
+from precpatch.languages.source import BY_LOOK, ReadError, SourceFile
 from precpatch.patch.edits import Edit
 from precpatch.vocabulary import Vocabulary
 from precpatch.vocabulary.needles import needles_of_words
-
-BY_LOOK = frozenset({"by-look"})
-"""The fact of all that stands in such a file: what is changed there is for a person to review."""
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
 _INSTRUCTION = re.compile(r"[ \t]*(?P<word>[A-Za-z]+)[ \t]+(?:--[\w-]+(?:=\S*)?[ \t]+)*")
@@ -106,7 +103,7 @@ def _dockerfile(text: str) -> _Scripts:
         if start < after or match is None:
             continue
         first, word = match.end(), match["word"].upper()
-        if word == "HEALTHCHECK":
+        if word in ("HEALTHCHECK", "ONBUILD"):
             match = _INSTRUCTION.match(text, first, end)
             first, word = (match.end(), match["word"].upper()) if match else (first, word)
         if word == "RUN" and (here := _HEREDOC.search(text, first, end)):
@@ -169,14 +166,6 @@ class NearLanguage(ShellLanguage):
     def __init__(self, scripts: Callable[[str], _Scripts]) -> None:
         self._scripts = scripts
 
-    def open(self, path: str, data: bytes) -> SourceFile:
-        """The file as text.
-
-        Raises:
-            ReadError: it holds null bytes.
-        """
-        return replace(super().open(path, data), facts=BY_LOOK)
-
     def read(self, source: SourceFile, vocabulary: Vocabulary, text: bool = False) -> NearReading:  # type: ignore[override]
         """Read the commands and variables of a file.
 
@@ -193,7 +182,9 @@ class NearLanguage(ShellLanguage):
             if code.startswith("export ", start) or needles.stand_in(code[start:end].encode())
         ]  # a command without a word need not be parsed; a variable may be taken by one that has one
         reading = self.read_parts(inner, vocabulary, spans, text)
-        return NearReading(source, Embedded(source, reading, found.inner.runs, facts=BY_LOOK), self, vocabulary)
+        return NearReading(
+            source, Embedded(source, reading, found.inner.runs, facts=frozenset({BY_LOOK})), self, vocabulary
+        )
 
 
 class NearReading:

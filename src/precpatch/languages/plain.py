@@ -15,7 +15,7 @@ from precpatch.languages.base import SiteReading, path_facts
 from precpatch.languages.mention import Mention
 from precpatch.languages.python import PythonLanguage
 from precpatch.languages.shell import ShellLanguage
-from precpatch.languages.site import BOOLEAN, NUMBER, REQUIREMENT, TEXT, Site
+from precpatch.languages.site import REQUIREMENT, Site
 from precpatch.languages.source import SourceFile
 from precpatch.languages.tell import Teller
 from precpatch.vocabulary import Vocabulary
@@ -122,7 +122,7 @@ class PlainReading(SiteReading):
                 continue
             facts = self.facts | ({"option"} if is_option else {"override"} if "." in match["key"] else set())
             facts |= {"variable"} if key.isupper() else set()
-            form = BOOLEAN if spell.is_boolean(word) else NUMBER if word.isdigit() else TEXT
+            form = spell.form_of(word)
             first = start + match.start("value")
             yield Site(first, first + len(word), form, word, "value", key=key, key_path=match["key"], facts=facts)
 

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 
+BY_LOOK = "by-look"
+"""The fact of a file that is known by its look only: its fixes are for a person to review."""
+
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _PIECE = 256
 """Characters between two places whose byte offset is kept."""

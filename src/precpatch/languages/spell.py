@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from precpatch.languages.mention import Mention
+from precpatch.languages.site import BOOLEAN, NUMBER, TEXT
 from precpatch.vocabulary import Vocabulary
 
 _BOOLEANS = (("true", "false"), ("yes", "no"), ("on", "off"), ("1", "0"))
@@ -28,6 +29,11 @@ def is_boolean(word: str, numbers: bool = False) -> bool:
     """Whether a word is one for true or false; ``1`` and ``0`` only with ``numbers``."""
     lowered = word.lower()
     return lowered in _PAIRS and (numbers or not lowered.isdigit())
+
+
+def form_of(word: str, numbers: bool = False) -> str:
+    """The form of a plain word; ``1`` and ``0`` are booleans with ``numbers``."""
+    return BOOLEAN if is_boolean(word, numbers) else NUMBER if word.isdigit() else TEXT
 
 
 def truth(word: str) -> str:

@@ -12,7 +12,7 @@ from itertools import islice
 
 from precpatch.languages import spell
 from precpatch.languages.shell.looks import reads_as_commands
-from precpatch.languages.site import BOOLEAN, NUMBER, TEXT
+from precpatch.languages.site import BOOLEAN
 from precpatch.vocabulary import Setting, Vocabulary
 from precpatch.vocabulary.words import ANY
 
@@ -103,14 +103,10 @@ def _setting(path: str, vocabulary: Vocabulary) -> Setting | None:
 
 def _says(setting: Setting, word: str) -> bool:
     """Whether a word says something of a setting that is a switch, a choice or a number."""
-    return setting.tells(_form(word), word) or (setting.variable and ANY in setting.takes)
+    return setting.tells(spell.form_of(word), word) or (setting.variable and ANY in setting.takes)
 
 
-def _form(word: str) -> str:
-    return BOOLEAN if spell.is_boolean(word) else NUMBER if word.isdigit() else TEXT
-
-
-def _word(match: re.Match[str], *facts: str) -> Word:
+def _word(match: re.Match[str], fact: str) -> Word:
     path, value = match["path"], match["value"]
     place = match.start(), *match.span("value")
-    return Word(path, _key(path), value, _form(value), *place, frozenset(facts))
+    return Word(path, _key(path), value, spell.form_of(value), *place, frozenset({fact}))

@@ -21,6 +21,8 @@ def applied_lines(plan: Plan, applied: Applied, undo: str) -> Iterator[Line]:
     left = plan.of(REPORT)
     if is_long(left):
         yield from overview_lines(left)
+        yield line("`precpatch scan --full` lists every place.")
+        yield line()
     elif left:
         yield from blocker_lines(left)
         yield line(("Needs a person:", "bold"))

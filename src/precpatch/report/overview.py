@@ -41,7 +41,7 @@ def overview_lines(findings: Sequence[Finding]) -> Iterator[Line]:
 
 def blocker_lines(findings: Sequence[Finding]) -> Iterator[Line]:
     """What no edit of the checkout mends, a line a message."""
-    messages = dict.fromkeys(_message([each]) for each in findings if each.severity == BLOCKER)
+    messages = dict.fromkeys(each.message for each in findings if each.severity == BLOCKER and each.action == REPORT)
     if messages:
         yield line(("Stops you, and no rewrite mends it:", "bold red"))
         yield from (line(f"  {visible(message)}") for message in messages)
@@ -92,7 +92,7 @@ def _folders(group: Sequence[Finding], above: str) -> str:
     parts = [f"{visible(folder)} {count}" for folder, count in rows[:_MOST_FOLDERS]]
     if len(rows) > _MOST_FOLDERS:
         rest = sum(count for _, count in rows[_MOST_FOLDERS:])
-        parts.append(f"{plural(len(rows) - _MOST_FOLDERS, 'more folder')} {rest}")
+        parts.append(f"{len(rows) - _MOST_FOLDERS} more {rest}")
     return ", ".join(parts)
 
 
@@ -115,7 +115,9 @@ def _where(group: Sequence[Finding], above: str) -> Line:
 def _message(group: Sequence[Finding]) -> str:
     """What to do about a report; for rewrites, what becomes of what."""
     if group[0].action == REPORT:
-        return min((finding.message for finding in group), key=len)
+        texts = dict.fromkeys(finding.message for finding in group)
+        text = min(texts, key=len)
+        return text if len(texts) == 1 else f"{text} (and {len(texts) - 1} more like it)"
     forms = Counter(change(finding) for finding in group).most_common()
     text = ", ".join(form for form, _ in forms[:_MOST_FORMS])
     return f"{text} and {plural(len(forms) - _MOST_FORMS, 'more form')}" if len(forms) > _MOST_FORMS else text

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from precpatch.languages import spell
 from precpatch.languages.base import SiteReading, path_facts
 from precpatch.languages.mention import Mention
-from precpatch.languages.site import BOOLEAN, NUMBER, TEXT, Site
+from precpatch.languages.site import Site
 from precpatch.languages.source import SourceFile
 from precpatch.languages.tell import Teller
 from precpatch.vocabulary import Vocabulary
@@ -68,5 +68,5 @@ class OtherReading(SiteReading):
             facts = self.facts | ({"option"} if match["mark"] == "--" else {"override"} if match["given"] else set())
             facts |= {"variable"} if key.isupper() else set()
             word = match[group]
-            form = BOOLEAN if spell.is_boolean(word) else NUMBER if word.isdigit() else TEXT
+            form = spell.form_of(word)
             yield Site(*match.span(group), form, word, "value", key=key, key_path=path, facts=facts)

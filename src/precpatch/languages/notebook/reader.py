@@ -34,6 +34,8 @@ from precpatch.patch.edits import Edit
 from precpatch.vocabulary import Vocabulary
 from precpatch.vocabulary.needles import needles_of_words
 
+_LEFT = ": not parsed, so left alone"
+
 
 class NotebookLanguage(JsonBytes):
     """The reader of Jupyter notebooks."""
@@ -119,7 +121,7 @@ def _read(source: SourceFile, file: Written, vocabulary: Vocabulary, text: bool 
         inner = replace(inner_source(source, file.text), path=file.name)
         return (_language_of(file.name) or PlainLanguage()).read(inner, vocabulary, text)
     except ReadError as error:
-        raise ReadError(f"{file.where}, which it writes: {error}: not parsed, so left alone") from None
+        raise ReadError(f"{file.where}, which it writes: {str(error).removesuffix(_LEFT)}{_LEFT}") from None
 
 
 def _unescaped(raw: str) -> str:

@@ -14,6 +14,7 @@ from itertools import islice, pairwise
 from pathlib import PurePosixPath
 
 from precpatch.languages import site as forms
+from precpatch.languages import spell
 from precpatch.languages.python import fold, imports, own_label, starts
 from precpatch.languages.python.conditions import Conditions
 from precpatch.languages.python.flows import Flows
@@ -238,7 +239,7 @@ class Finder:
             at = text.index(text.strip())
             start, end = match.span("value")
             found = self._at_part(node, ancestors, parts, match["value"], (start + at, end + at))
-            found.form = _form_of(match["value"])
+            found.form = spell.form_of(match["value"])
             part = fold.part_with(parts, start + at, end + at)
             if part is not None and part.node is None:
                 found.form, found.word = forms.UNRESOLVED, ""
@@ -671,7 +672,7 @@ class Finder:
         """A Hydra override in a string: ``"a.b.dtype=bfloat16"``, or one somewhere in a longer command."""
         match = _OVERRIDE.fullmatch(text.strip()) if len(text) < _MAX_OVERRIDE else None
         if match is not None:
-            found = self.at(_form_of(match["value"]), match["value"], node, ancestors)
+            found = self.at(spell.form_of(match["value"]), match["value"], node, ancestors)
             self._override_role(found, match["key"])
             yield found
             return
@@ -832,13 +833,6 @@ _LOOKS: dict[type[ast.AST], _Look] = {
     ast.Import: Finder.imported,  # type: ignore[dict-item]
     ast.ImportFrom: Finder.imported,  # type: ignore[dict-item]
 }
-
-
-def _form_of(word: str) -> str:
-    """The form of a value in an override."""
-    if word.lower() in {"true", "false"}:
-        return forms.BOOLEAN
-    return forms.NUMBER if word.isdigit() else forms.TEXT
 
 
 def _is_class_default(ancestors: Ancestors) -> bool:

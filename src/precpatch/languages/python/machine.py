@@ -11,6 +11,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Generic, TypeVar
 
 from precpatch.languages.python.tree import FUNCTIONS, Ancestors, Tree, last_name, string
@@ -96,11 +97,19 @@ class Answers(Generic[Asked]):
         """
         self._take(tree, _ASKS, asked_by)
         if held := self.measures | self.names:
-            self._take(tree, sorted({name.lower() for name in held}), asked_by)
+            words = sorted({name.lower() for name in held})
+            self._take(tree, words, asked_by, lambda value: _speaks_of(value, held))
 
-    def _take(self, tree: Tree, words: Iterable[str], asked_by: Callable[[ast.expr], Asked | None]) -> None:
-        """Take the answers that are kept on the lines with one of the words."""
-        kept = [each for each in _kept(tree, words) if each[0] not in self.known][:_MOST_ANSWERS]
+    def _take(
+        self,
+        tree: Tree,
+        words: Iterable[str],
+        asked_by: Callable[[ast.expr], Asked | None],
+        counts: Callable[[ast.expr], bool] = lambda value: True,
+    ) -> None:
+        """Take the answers that are kept on the lines with one of the words, of the values that count."""
+        new = (each for each in _kept(tree, words) if each[0] not in self.known and counts(each[1]))
+        kept = list(islice(new, _MOST_ANSWERS))
         once = _bound_once(tree, {name for name, _ in kept}) if kept else set()
         for name, value in kept:
             if name not in once:
@@ -111,6 +120,11 @@ class Answers(Generic[Asked]):
                 self.measures.add(name)
             elif (asked := asked_by(value)) is not None:
                 self.known[name] = asked
+
+
+def _speaks_of(value: ast.expr, names: set[str]) -> bool:
+    """Whether one of the names stands in an expression."""
+    return any(isinstance(node, (ast.Name, ast.Attribute)) and last_name(node) in names for node in ast.walk(value))
 
 
 def _is_name(value: ast.expr) -> bool:
@@ -134,7 +148,7 @@ def _kept(tree: Tree, words: Iterable[str]) -> Iterator[tuple[str, ast.expr]]:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             for target in targets:
                 each = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
-                yield from ((name, node.value) for part in each if (name := last_name(part)))
+                yield from ((name, node.value) for part in each if (name := last_name(part)) not in (None, "_"))
         elif isinstance(node, ast.Return) and node.value is not None and (name := _only_returns(node, ancestors)):
             yield name, node.value
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from precpatch.languages.python.tree import last_name
 
 _READ_BYTES = frozenset({"frombuffer", "view"})
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def rebuilds(call: ast.Call, ancestors: Sequence[ast.AST]) -> bool:
@@ -22,11 +23,11 @@ def rebuilds(call: ast.Call, ancestors: Sequence[ast.AST]) -> bool:
     if isinstance(parent, (ast.Call, ast.keyword)):
         reader = parent if isinstance(parent, ast.Call) else ancestors[-2]
         return isinstance(reader, ast.Call) and last_name(reader.func) in _READ_BYTES
-    if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
+    function = next((node for node in reversed(ancestors) if isinstance(node, _FUNCTIONS)), None)
+    if not isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) or function is None:
         return False
-    around = [node for node in ancestors if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    name = parent.targets[0].id
-    return bool(around) and any(_reads_bytes_as(node, name) for node in ast.walk(around[-1]))
+    target = parent.targets[0] if isinstance(parent, ast.Assign) else parent.target
+    return isinstance(target, ast.Name) and any(_reads_bytes_as(node, target.id) for node in ast.walk(function))
 
 
 def _is_text_of_dtype(node: ast.AST) -> bool:

@@ -53,10 +53,11 @@ def by_text(text: str, ancestors: Ancestors, vocabulary: Vocabulary) -> Program 
     begin = True
     for at, word in enumerate(words):
         if begin and not _ASSIGNED.fullmatch(word):
-            for place in (at, at + 2):  # the program itself, or the module after `python -m`
+            is_module = words[at + 1 : at + 2] == ["-m"]  # python -m MODULE
+            for place in (at, at + 2) if is_module else (at,):
                 found = vocabulary.started_by(words, place) if place < len(words) else None
                 if found is not None:
                     return found[0] if is_joined or _has_arguments(words[place + found[1] :]) else None
             begin = False
-        begin = begin or word in _GOES_BEFORE or word.endswith(";")
+        begin = begin or word in _GOES_BEFORE or word.endswith(";") or words[max(at - 1, 0) : at + 1] == ["uv", "run"]
     return None

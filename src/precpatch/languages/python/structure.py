@@ -112,7 +112,7 @@ def extend_container(text: str, elements: Sequence[Span], new: str) -> str:
         return text[:end] + text[start:stop] + new + text[end:]
     for match in _SIGN.finditer(text, end):
         if match[0] == ",":
-            return f"{text[:end]}, {new}{text[match.end() :]}"
+            return f"{text[: match.end()]} {new}{text[match.end() :]}"
         end = match.end() if match[0] == ")" else end
     return f"{text[:end]}, {new}{text[end:]}"
 

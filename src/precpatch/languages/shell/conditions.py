@@ -38,7 +38,7 @@ _CAPABILITY = re.compile(r"\bcompute_cap\b|\bget_device_capability\b")
 
 _SET = re.compile(r"(?<![\w$.{-])(?P<name>[A-Za-z_]\w{0,100})=(?P<value>[^\n]{1,1000})")
 _LEAST = re.compile(
-    r"(?P<how>-g[et]|-l[et]|-eq|[<>]=?|={1,2}|=~)\s*[\"'^(]{0,3}(?P<major>\d{1,3})(?P<minor>(?:\.|,\s*)\d)?(?![\w.])"
+    r"(?P<how>-g[et]|-l[et]|-eq|[<>]=?|(?<!!)={1,2}|=~)\s*[\"'^(]{0,3}(?P<major>\d{1,3})(?P<minor>(?:\.|,\s*)\d)?(?![\w.])"
 )
 _EXITS = re.compile(r"\bexit\(\s*(?P<well>0\s+if\b)?\s*(?P<no>not\b)?")
 _STEPS = 4
@@ -96,7 +96,9 @@ class Conditions:
             elif test.type in ("test_command", "parenthesized_expression") or "((" in operators:
                 facts |= self._ask(test.children, holds, False)
             elif test.type in _HOLDS_TESTS or operators & {"&&", "||"}:
-                facts |= self._ask(test.children, holds, by_tests_only)
+                asked = self._ask(test.children, holds, by_tests_only)
+                either = ("||" if holds else "&&") in operators
+                facts |= asked - {"capability-guard"} if either else asked
             elif not by_tests_only or self._is_test(test):
                 facts |= self._asked_by_text(self._question(test), holds, self.tree.text(test))
             elif self._asks_for_device(test):
@@ -181,13 +183,15 @@ class Conditions:
         """Whether a test of the compute capability, which ``holds`` or does not, lets only native bfloat16 by."""
         asked = self._capabilities.search(test)
         least = _LEAST.search(test, asked.start()) if asked else None
-        if least is None:
+        if least is None or " -o " in test:
             return False
         if (exits := _EXITS.search(test)) is not None and not exits["well"]:  # what is true is a failure of the command
             holds = holds == bool(exits["no"])
+        if test.lstrip("[( ").startswith("! "):
+            holds = not holds
         major = int(least["major"])
         capability = float(f"{major}.{(least['minor'] or '.0')[-1]}") if major < 20 else major / 10
-        is_above = capability > 7 or (capability == 7 and major == 7 and not least["minor"])
+        is_above = capability >= 7.5 or (capability == 7 and major == 7 and not least["minor"])
         if least["how"] in ("-lt", "<", "-le", "<="):
             return not holds and (is_above if least["how"] in ("-le", "<=") else capability >= 8)
         return holds and (is_above if least["how"] in ("-gt", ">") else capability >= 8)

@@ -38,7 +38,7 @@ from itertools import zip_longest
 
 from precpatch.languages import spell
 from precpatch.languages.base import SiteReading, path_facts
-from precpatch.languages.embedded import MAX_DEPTH, Embedded, Run, inner_source, reader_of
+from precpatch.languages.embedded import MAX_DEPTH, Embedded, Parts, Run, inner_source, reader_of
 from precpatch.languages.mention import Mention
 from precpatch.languages.shell.grammar import BashTree, Span
 from precpatch.languages.shell.script import Region, Script, box_span
@@ -123,13 +123,13 @@ class ShellReading(SiteReading):
         self.broken: list[str] = []
         self._elsewhere = _Spans(self.script.elsewhere)
         self.tell(self._sites())
-        self._python = [part for region in self.script.regions if (part := self._embedded(region)) is not None]
+        self._parts = Parts(part for region in self.script.regions if (part := self._embedded(region)) is not None)
 
     @cached_property
     def mentions(self) -> Sequence[Mention]:
         """Every mention, in order of position."""
         found = [mention for mention, _ in self._told.values()]
-        found += [mention for part in self._python for mention in part.mentions]
+        found += self._parts.mentions
         if self._text:
             found += self._leftovers(found)
         return sorted(found, key=lambda mention: (mention.start, mention.end))
@@ -220,14 +220,10 @@ class ShellReading(SiteReading):
         return part.extend(mention, value) if part is not None else ()
 
     def _part_of(self, mention: Mention) -> Embedded | None:
-        if mention.language == ShellLanguage.name:
+        """The text of another language that a mention was told of; a script may stand inside that again."""
+        if mention.language == ShellLanguage.name and self.site_of(mention) is not None:
             return None
-        return self._part_at.get(mention.start)
-
-    @cached_property
-    def _part_at(self) -> dict[int, Embedded]:
-        """The Python that a mention was told of, by where the mention starts."""
-        return {mention.start: part for part in self._python for mention in part.mentions}
+        return self._parts.of(mention)
 
     # --- writing -----------------------------------------------------------------------------------------------
 

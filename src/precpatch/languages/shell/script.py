@@ -15,7 +15,7 @@ from precpatch.languages.shell.dicts import BEGINS, Entry, values_in
 from precpatch.languages.shell.grammar import HOLDS_OPTIONS, KEY, OPENS, OPTION, PART, STARTS, BashTree, Span
 from precpatch.languages.shell.looks import reads_as_commands
 from precpatch.languages.shell.uses import DEFAULT, REFERENCE, Use, unresolved
-from precpatch.languages.site import BOOLEAN, NUMBER, REQUIREMENT, START, TEXT, Site, Slot
+from precpatch.languages.site import BOOLEAN, REQUIREMENT, START, TEXT, Site, Slot
 from precpatch.languages.spell import SWEEP, SWEPT
 from precpatch.vocabulary import Setting as Known
 from precpatch.vocabulary import Vocabulary
@@ -557,7 +557,7 @@ class Script:
             if not self._names(word):
                 return
         if word:
-            form = BOOLEAN if spell.is_boolean(word, numbers=True) else NUMBER if word.isdigit() else TEXT
+            form = spell.form_of(word, numbers=True)
             site = self._site(around, span, form, setting, word)
             self.sites.setdefault(site.start, site if slot is None else replace(site, slot=slot))
 

@@ -16,7 +16,7 @@ from precpatch.languages import spell
 from precpatch.languages.shell.dicts import BEGINS
 from precpatch.languages.shell.grammar import PART, Span
 from precpatch.languages.shell.uses import REFERENCE, Use
-from precpatch.languages.site import BOOLEAN, NUMBER, TEXT, Site
+from precpatch.languages.site import Site
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -325,7 +325,7 @@ class _Meant:
 
     def _site(self, taker: Site, place: Place) -> Site:
         word = place.word
-        form = BOOLEAN if spell.is_boolean(word, numbers=True) else NUMBER if word.isdigit() else TEXT
+        form = spell.form_of(word, numbers=True)
         return Site(
             place.start,
             place.end,

@@ -152,7 +152,7 @@ class Sites:
         )
         site = replace(site, facts=site.facts - {"in-list"} | ({"in-list"} if several else set()))
         if box is not scalar.box:
-            form = TEXT if scalar.style else _form_of(scalar.value)
+            form = TEXT if scalar.style else spell.form_of(scalar.value)
             yield replace(self._whole_of(site, scalar, form, scalar.value == self.text[start:end]), role="value")
         elif "," in scalar.value and (match := spell.SWEEP.fullmatch(self.text, start, end)):
             for item in spell.SWEPT.finditer(self.text, *match.span("items")):
@@ -354,7 +354,7 @@ class Sites:
         word = self.text[slice(*span)]
         if not word or len(word) > _MAX_WORD:
             return
-        form = _form_of(word)
+        form = spell.form_of(word)
         found = self._part(span, form, site)
         if "override" in site.facts and "$" in word:
             found = replace(found, form=UNRESOLVED, word="")
@@ -386,8 +386,3 @@ class Sites:
     def _part(self, span: tuple[int, int], form: str, site: Site) -> Site:
         word = self.text[slice(*span)]
         return replace(site, start=span[0], end=span[1], form=form, word=word, facts=site.facts | {"part"})
-
-
-def _form_of(word: str) -> str:
-    """The form of a plain word."""
-    return BOOLEAN if spell.is_boolean(word) else NUMBER if word.isdigit() else TEXT

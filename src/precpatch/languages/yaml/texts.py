@@ -214,7 +214,6 @@ class Jobs:
     def _take_words(self, items: list[Scalar]) -> None:
         """Lists of words as one command."""
         start, place, box = self.inner.size, 0, items[0].box
-        self.inner.stand_in("")
         if items[0].value.startswith("-"):
             self.inner.stand_in("x ")
         for item in items:
