@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,10 @@ def apply(tmp_path: Path, text: str, name: str, *options: str) -> tuple[str, str
     return path.read_text(), " ".join(result.output.split())
 
 
+Write = Callable[..., str]
+"""Words of a command in one of the languages."""
+
+
 def in_shell(*words: str) -> str:
     return f"python3 -m verl.trainer.main_ppo {' '.join(words)}\n"
 
@@ -45,40 +50,31 @@ FORMS = pytest.mark.parametrize(
 
 
 @FORMS
-def test_packing_goes_with_the_attention(tmp_path: Path, write: object, name: str) -> None:
-    after, _ = apply(tmp_path, write(FLASH, PACKED), name)  # type: ignore[operator]
-    assert after == write(EAGER, PLAIN)  # type: ignore[operator]
+def test_packing_goes_with_the_attention(tmp_path: Path, write: Write, name: str) -> None:
+    after, _ = apply(tmp_path, write(FLASH, PACKED), name)
+    assert after == write(EAGER, PLAIN)
 
 
 @FORMS
 @pytest.mark.parametrize("size", ["4", "8"])
-def test_a_size_above_1_without_packing_is_loud(tmp_path: Path, write: object, name: str, size: str) -> None:
+def test_a_size_above_1_without_packing_is_loud(tmp_path: Path, write: Write, name: str, size: str) -> None:
     """verl refuses Ulysses without packing: what would train wrong in silence stops, and the size is reported."""
-    after, said = apply(tmp_path, write(FLASH, PACKED, f"{SIZE}={size}"), name)  # type: ignore[operator]
-    assert after == write(EAGER, PLAIN, f"{SIZE}={size}")  # type: ignore[operator]
+    after, said = apply(tmp_path, write(FLASH, PACKED, f"{SIZE}={size}"), name)
+    assert after == write(EAGER, PLAIN, f"{SIZE}={size}")
     assert "ulysses-with-packing" in said
 
 
 @FORMS
-def test_a_size_above_1_beside_packing_alone_keeps_the_packing(tmp_path: Path, write: object, name: str) -> None:
-    before = write(PACKED, f"{SIZE}=4")  # type: ignore[operator]
-    after, said = apply(tmp_path, before, name)
-    assert after == before
-    assert "packing-under-sequence-parallel" in said
-    assert "ulysses" in said
-
-
-@FORMS
-def test_a_size_of_1_is_no_hazard(tmp_path: Path, write: object, name: str) -> None:
-    after, said = apply(tmp_path, write(FLASH, PACKED, f"{SIZE}=1"), name)  # type: ignore[operator]
-    assert after == write(EAGER, PLAIN, f"{SIZE}=1")  # type: ignore[operator]
+def test_a_size_of_1_is_no_hazard(tmp_path: Path, write: Write, name: str) -> None:
+    after, said = apply(tmp_path, write(FLASH, PACKED, f"{SIZE}=1"), name)
+    assert after == write(EAGER, PLAIN, f"{SIZE}=1")
     assert "ulysses" not in said
 
 
 @FORMS
-def test_all_three_change_in_one_group_where_that_is_asked_for(tmp_path: Path, write: object, name: str) -> None:
-    after, _ = apply(tmp_path, write(FLASH, PACKED, f"{SIZE}=4"), name, "--unsafe")  # type: ignore[operator]
-    assert after == write(EAGER, PLAIN, f"{SIZE}=1")  # type: ignore[operator]
+def test_all_three_change_in_one_group_where_that_is_asked_for(tmp_path: Path, write: Write, name: str) -> None:
+    after, _ = apply(tmp_path, write(FLASH, PACKED, f"{SIZE}=4"), name, "--unsafe")
+    assert after == write(EAGER, PLAIN, f"{SIZE}=1")
 
 
 def test_a_size_of_run_time_without_packing_is_loud(tmp_path: Path) -> None:
@@ -88,12 +84,17 @@ def test_a_size_of_run_time_without_packing_is_loud(tmp_path: Path) -> None:
 
 
 @FORMS
-def test_a_size_above_1_without_packing_holds_the_attention_back(tmp_path: Path, write: object, name: str) -> None:
-    """Packing may be on elsewhere: nothing here would make the run stop."""
-    before = write(FLASH, f"{SIZE}=4")  # type: ignore[operator]
+@pytest.mark.parametrize(
+    ("other", "why"), [(PACKED, "packing-under-sequence-parallel"), (FLASH, "gets wrong without an error")]
+)
+def test_a_size_above_1_keeps_the_packing_or_the_attention_alone_beside_it(
+    tmp_path: Path, write: Write, name: str, other: str, why: str
+) -> None:
+    """verl demands the packing; and where packing may be on elsewhere, nothing here would make the run stop."""
+    before = write(other, f"{SIZE}=4")
     after, said = apply(tmp_path, before, name)
     assert after == before
-    assert "gets wrong without an error" in said
+    assert why in said
 
 
 def test_a_size_in_a_variable_is_told_at_its_value(tmp_path: Path) -> None:

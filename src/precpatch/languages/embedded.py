@@ -63,11 +63,6 @@ class Run:
     plain: bool = True
 
 
-def stand_in(at: int) -> Run:
-    """Characters of the inner text, from ``at``, that do not stand in the outer file."""
-    return Run(at, -1, -1, plain=False)
-
-
 def cut(runs: Iterable[Run], start: int, end: int, at: int) -> list[Run]:
     """The runs of the characters ``start`` to ``end`` of an inner text, which stand at ``at`` of another one."""
     found = []
@@ -89,7 +84,7 @@ class InnerText:
 
     def stand_in(self, text: str) -> None:
         """Add characters that do not stand in the outer file."""
-        self.runs.append(stand_in(self.size))
+        self.runs.append(Run(self.size, -1, -1, plain=False))
         self._add(text)
 
     def piece(self, text: str, runs: Iterable[Run], start: int = 0, end: int | None = None) -> None:

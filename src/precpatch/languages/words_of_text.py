@@ -52,7 +52,10 @@ class Word:
 
 
 def settings_in(text: str, vocabulary: Vocabulary) -> Iterator[Word]:
-    """The switches and choices that a text sets, where it is no prose: from left to right in each form."""
+    """The switches, choices and sizes that a text sets, from left to right in each form.
+
+    Options and plain pairs only count where the text reads as a command.
+    """
     is_command = _is_command(text)
     for match in islice(_PAIR.finditer(text), _MOST):
         path, mark = match["path"], match["mark"] or ""

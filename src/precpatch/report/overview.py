@@ -34,9 +34,10 @@ def overview_lines(findings: Sequence[Finding]) -> Iterator[Line]:
     reports = [finding for finding in findings if finding.action == REPORT]
     blockers = [finding for finding in reports if finding.severity == BLOCKER]
     others = [finding for finding in reports if finding.severity != BLOCKER]
-    yield from _block("Stops you, and no rewrite mends it", blockers, findings)
-    yield from _block("Needs a person", others, findings)
-    yield from _block("To rewrite", [finding for finding in findings if finding.action == REWRITE], findings)
+    above = os.path.commonpath([os.path.dirname(each.mention.path) for each in findings]) if findings else ""
+    yield from _block("Stops you, and no rewrite mends it", blockers, above)
+    yield from _block("Needs a person", others, above)
+    yield from _block("To rewrite", [finding for finding in findings if finding.action == REWRITE], above)
 
 
 def blocker_lines(findings: Sequence[Finding]) -> Iterator[Line]:
@@ -48,12 +49,11 @@ def blocker_lines(findings: Sequence[Finding]) -> Iterator[Line]:
         yield line()
 
 
-def _block(title: str, findings: Sequence[Finding], of_all: Sequence[Finding]) -> Iterator[Line]:
-    """A title and the rules, those with most places first."""
+def _block(title: str, findings: Sequence[Finding], above: str) -> Iterator[Line]:
+    """A title and the rules, those with most places first; everything lies in the folder ``above``."""
     if not findings:
         return
     yield line((f"{title}:", "bold"))
-    above = os.path.commonpath([os.path.dirname(each.mention.path) for each in of_all]) if len(of_all) > 1 else ""
     rules = [list(group) for _, group in groupby(sorted(findings, key=_by_rule), key=_by_rule)]
     rules.sort(key=len, reverse=True)
     width = max(len(group[0].rule) for group in rules)

@@ -424,8 +424,6 @@ class Vocabulary:
 
     def started_by(self, words: Sequence[str], at: int) -> tuple[Program, int] | None:
         """The program that a command starts by the words from ``at`` on, and how many of them say so."""
-        if not self.may_start(words[at]):
-            return None
         if at and words[at - 1] == "-m" and (program := self._modules.get(words[at])):
             return program, 1
         for command, program in self._commands.get(words[at].rpartition("/")[2], ()):
