@@ -84,6 +84,15 @@ def test_a_short_scan_lists_every_place_below_what_stops_the_run(tmp_path: Path)
     assert sum("no rollout engine" in row for row in rows) == 1
 
 
+@pytest.mark.parametrize("more", [[], ["--full"], ["--format", "markdown"]], ids=["text", "full", "markdown"])
+def test_what_takes_a_variable_makes_no_other_message(tmp_path: Path, more: list[str]) -> None:
+    (tmp_path / "a.sh").write_text(f"python3 -m verl.trainer.main_ppo {ENGINES}\n")
+    (tmp_path / "b.sh").write_text("E=vllm\npython3 -m verl.trainer.main_ppo a.rollout.name=$E\n")
+    rows = [row for row in scan(tmp_path, *more) if not row.startswith("| ")]
+    assert sum("no rollout engine" in row for row in rows) == 1
+    assert more or any(row.strip() == "used by a.rollout.name" for row in rows)
+
+
 def test_apply_folds_what_is_left_as_well(checkout: Path) -> None:
     for script in checkout.rglob("*.sh"):
         script.write_text(script.read_text() * 2)

@@ -14,7 +14,7 @@ from precpatch.notes import FileNote
 from precpatch.plan import Plan
 from precpatch.report import patch, text
 from precpatch.report.line import plural, shorten, visible
-from precpatch.report.words import kept_because
+from precpatch.report.words import kept_because, shared_message
 
 _BACKTICKS = re.compile(r"`+")
 _MARKS = re.compile(r"[\\*_\[\]<&|~`]")
@@ -50,7 +50,7 @@ def _blockers(findings: Sequence[Finding]) -> Iterator[str]:
     """What no edit of the checkout mends, once, its places folded."""
     if findings:
         yield f"## Stops you, and no rewrite mends it ({len(findings)})"
-        yield "\n".join(f"- {prose(message)}" for message in dict.fromkeys(finding.message for finding in findings))
+        yield "\n".join(f"- {prose(message)}" for message in dict.fromkeys(map(shared_message, findings)))
         yield f"<details><summary>{plural(len(findings), 'place')}</summary>"
         yield _table_of_places(findings, _message)
         yield "</details>"

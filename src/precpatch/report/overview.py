@@ -9,7 +9,7 @@ from itertools import groupby
 
 from precpatch.engine.finding import BLOCKER, REPORT, REWRITE, Finding
 from precpatch.report.line import Line, line, plural, visible
-from precpatch.report.words import change
+from precpatch.report.words import change, shared_message
 
 MOST_ROWS = 40
 """So many rows a person reads; more of them are folded."""
@@ -32,17 +32,20 @@ def is_long(findings: Sequence[Finding]) -> bool:
 def overview_lines(findings: Sequence[Finding]) -> Iterator[Line]:
     """What stops a run, what needs a person and what will be done: a row a rule, and what to do under it."""
     reports = [finding for finding in findings if finding.action == REPORT]
-    blockers = [finding for finding in reports if finding.severity == BLOCKER]
     others = [finding for finding in reports if finding.severity != BLOCKER]
     above = os.path.commonpath([os.path.dirname(each.mention.path) for each in findings]) if findings else ""
-    yield from _block("Stops you, and no rewrite mends it", blockers, above)
+    yield from _block("Stops you, and no rewrite mends it", _blockers(findings), above)
     yield from _block("Needs a person", others, above)
     yield from _block("To rewrite", [finding for finding in findings if finding.action == REWRITE], above)
 
 
+def _blockers(findings: Sequence[Finding]) -> list[Finding]:
+    return [finding for finding in findings if finding.severity == BLOCKER and finding.action == REPORT]
+
+
 def blocker_lines(findings: Sequence[Finding]) -> Iterator[Line]:
     """What no edit of the checkout mends, a line a message."""
-    messages = dict.fromkeys(each.message for each in findings if each.severity == BLOCKER and each.action == REPORT)
+    messages = dict.fromkeys(map(shared_message, _blockers(findings)))
     if messages:
         yield line(("Stops you, and no rewrite mends it:", "bold red"))
         yield from (line(f"  {visible(message)}") for message in messages)
@@ -115,7 +118,7 @@ def _where(group: Sequence[Finding], above: str) -> Line:
 def _message(group: Sequence[Finding]) -> str:
     """What to do about a report; for rewrites, what becomes of what."""
     if group[0].action == REPORT:
-        texts = dict.fromkeys(finding.message for finding in group)
+        texts = dict.fromkeys(map(shared_message, group))
         text = min(texts, key=len)
         return text if len(texts) == 1 else f"{text} (and {len(texts) - 1} more like it)"
     forms = Counter(change(finding) for finding in group).most_common()

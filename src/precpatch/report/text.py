@@ -56,9 +56,9 @@ def scan_lines(plan: Plan, show_kept: bool = False, next_step: str = "", full: b
 def finding_lines(findings: Sequence[Finding]) -> Iterator[Line]:
     """A block a file: its path, then a row a finding, and the message under those that need a person.
 
-    A message that many rows share stands under the first of them only, that of a blocker above all.
+    A message that many rows share stands under the first of them only; that of a blocker has been said above them all.
     """
-    told = {finding.message for finding in findings if finding.severity == BLOCKER}
+    told: set[str] = set()
     for path, group in groupby(findings, key=lambda finding: finding.mention.path):
         rows = [(finding, _place(finding), change(finding)) for finding in group]
         place_width = max(len(place) for _, place, _ in rows)
@@ -71,9 +71,11 @@ def finding_lines(findings: Sequence[Finding]) -> Iterator[Line]:
                 (f"{text:<{change_width}}  ", style),
                 (finding.rule, "cyan"),
             )
-            if finding.action != REPORT or finding.message not in told:
-                yield from _reason(finding, indent=place_width + 4)
-            told.add(finding.message)
+            reason = _reason(finding)
+            if reason and reason not in told:
+                yield line((" " * (place_width + 4) + visible(reason), "" if finding.action == REPORT else "dim"))
+            if finding.action == REPORT:
+                told.add(reason)
         yield line()
 
 
@@ -136,12 +138,13 @@ def _place(finding: Finding) -> str:
     return f"{finding.mention.line}:{finding.mention.column}"
 
 
-def _reason(finding: Finding, indent: int) -> Iterator[Line]:
-    """The line under a row that says why nothing is rewritten there."""
-    if finding.action == REPORT:
-        yield line(" " * indent, visible(finding.message))
-    elif finding.action == KEEP:
-        yield line((" " * indent + visible(kept_because(finding)), "dim"))
+def _reason(finding: Finding) -> str:
+    """What the line under a row says: why nothing is rewritten there, of a blocker only what takes the value."""
+    if finding.action == KEEP:
+        return kept_because(finding)
+    if finding.action == REPORT and finding.severity == BLOCKER:
+        return f"used by {', '.join(finding.mention.used_by)}" if finding.mention.used_by else ""
+    return finding.message if finding.action == REPORT else ""
 
 
 def _kept_summary(plan: Plan, show_kept: bool) -> str:

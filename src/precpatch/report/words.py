@@ -19,3 +19,8 @@ def kept_because(finding: Finding) -> str:
     """Why a site stays as it is written."""
     role = finding.mention.role
     return f"{finding.message or ROLES.get(role, '')} ({role})"
+
+
+def shared_message(finding: Finding) -> str:
+    """The message without what takes the value, which differs from place to place."""
+    return finding.message.removesuffix(f"; used by {', '.join(finding.mention.used_by)}")
