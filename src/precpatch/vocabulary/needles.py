@@ -7,7 +7,7 @@ bytes no needle stands is not read, so a target that needs nothing reads nothing
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import translate
 from functools import cached_property, lru_cache
@@ -15,6 +15,9 @@ from functools import cached_property, lru_cache
 from precpatch.vocabulary.words import ANY, BOOLEAN, CHOICE, DTYPE, NUMBER, Program, Setting, Vocabulary
 
 _NORMAL = bytes(ord("_") if byte == ord("-") else byte for byte in bytes(range(256)).lower())
+_WORDS = bytes(
+    byte if chr(byte).isalnum() and byte < 128 else ord("_" if byte == ord("_") else " ") for byte in _NORMAL
+)
 _ESCAPED = re.compile(r"\\.|\[[^\]]*\]|\(\?.")
 _STARS = frozenset("*?[")
 _NEAR = 80
@@ -22,6 +25,12 @@ _NEAR = 80
 
 _BEFORE = 300
 """So many bytes before the end of a match are looked at for its begin, where it may begin with one of several words."""
+
+_PART = 4
+"""A part of a word that is shorter stands in too many words for them to be remembered."""
+
+_MOST_WORDS = 200_000
+"""So many words of files are remembered."""
 
 _LONG_STEM = 6
 """A name whose part before the digits is so long is told by that: it may be put together from two literals."""
@@ -53,15 +62,62 @@ class Wanted:
 
 
 class _Held(dict[bytes, bool]):
-    """Whether literals stand in normal bytes, each looked for once."""
+    """Whether literals stand in normal bytes: each looked for once, and only where its part stands in a word."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, parts: set[bytes], part_of: Mapping[bytes, bytes]) -> None:
         super().__init__()
         self.data = data
+        self.parts = parts
+        self.part_of = part_of
 
     def __missing__(self, literal: bytes) -> bool:
-        found = self[literal] = literal in self.data
+        part = self.part_of[literal]
+        found = self[literal] = (not part or part in self.parts) and (part == literal or literal in self.data)
         return found
+
+
+class _Parts:
+    """Which of some parts of words stand in the words of a text: most words are those of other files, and known."""
+
+    def __init__(self, parts: Iterable[bytes]) -> None:
+        self._parts = sorted({*parts} - {b""})
+        self._seen: set[bytes] = set()
+        self._known: set[bytes] = set()
+        self._holding: dict[bytes, list[bytes]] = {}
+
+    def of(self, words: frozenset[bytes]) -> set[bytes]:
+        """The parts that stand in one of the words."""
+        new = words - self._seen
+        if new:
+            self._learn(new)
+        return set().union(*map(self._holding.__getitem__, words & self._known))
+
+    def _learn(self, words: frozenset[bytes]) -> None:
+        if len(self._seen) > _MOST_WORDS:
+            self._seen.clear()
+            self._holding.clear()
+        self._seen |= words
+        text = b" ".join(words)
+        for part in self._parts:
+            at = text.find(part)
+            while at >= 0:
+                end = text.find(b" ", at)
+                end = end if end >= 0 else len(text)
+                self._holding.setdefault(text[text.rfind(b" ", 0, at) + 1 : end], []).append(part)
+                at = text.find(part, end)
+        self._known = set(self._holding)
+
+
+@lru_cache(maxsize=1)
+def _look_at(data: bytes) -> tuple[bytes, frozenset[bytes]]:
+    """The normal bytes of a text, and the words in them."""
+    return normal(data), frozenset(data.translate(_WORDS).split())
+
+
+def _part_of(literal: bytes) -> bytes:
+    """The longest part of a literal that stands within one word; empty where it has none."""
+    longest = max(literal.translate(_WORDS).split(), key=len, default=b"")
+    return longest if len(longest) >= _PART else b""
 
 
 @dataclass(frozen=True)
@@ -87,7 +143,13 @@ class Needle:
 
     def spans(self, data: bytes, held: _Held) -> Iterator[tuple[int, int]]:
         """Where it matches, from left to right; bytes are looked for first, for that is the fastest search there is."""
-        if not (all(held[each] for each in self.needs) and any(held[literal] for literal in self.literals)):
+        for each in self.needs:
+            if not held[each]:
+                return
+        for literal in self.literals:
+            if held[literal]:
+                break
+        else:
             return
         anchor = self.begins or self.ends
         if not anchor:
@@ -124,33 +186,70 @@ class Needles:
 
     def stand_in(self, data: bytes) -> bool:
         """Whether a needle stands in the bytes, in any case."""
-        data = normal(data)
-        for at, literal in enumerate(self._often):
-            if literal in data:
-                self._often.insert(0, self._often.pop(at))  # one that stood in this file may well stand in the next
-                return True
-        held = _Held(data)
-        return any(True for needle in self.near for _ in needle.spans(data, held))
-
-    @cached_property
-    def _often(self) -> list[bytes]:
-        """The literals, those that were found last first."""
-        return list(self.literals)
+        data, held = self._held_in(data)
+        return any(True for _ in self._literals_in(held)) or any(True for _ in self._near_in(data, held))
 
     def places(self, data: bytes) -> Iterator[int]:
-        """Where needles stand in normal bytes: each at its first and its last byte, in no order."""
-        for literal in self.literals:
-            at = data.find(literal)
-            while at >= 0:
-                yield at
-                at = data.find(literal, at + len(literal))
-        held = _Held(data)
+        """Where needles stand in the bytes, in any case: each at its first and its last byte, in no order."""
+        data, held = self._held_in(data)
+        yield from places_of(data, self._literals_in(held))
+        for start, end in self._near_in(data, held):
+            yield from (start, end - 1)
+
+    def _held_in(self, data: bytes) -> tuple[bytes, _Held]:
+        data, words = _look_at(data)
+        return data, _Held(data, self._parts.of(words), self._part_of)
+
+    def _literals_in(self, held: _Held) -> Iterator[bytes]:
+        """The literals that stand in the bytes."""
+        yield from held.parts & self._whole
+        yield from filter(held.__getitem__, self._pieced)
+
+    def _near_in(self, data: bytes, held: _Held) -> Iterator[tuple[int, int]]:
+        """Where the needles that are more than bytes match."""
+        for part in (b"", *(held.parts & self._gated.keys())):
+            for needle in self._gated.get(part, ()):
+                yield from needle.spans(data, held)
+
+    @cached_property
+    def _part_of(self) -> dict[bytes, bytes]:
+        near = (each for needle in self.near for each in needle.literals + needle.needs)
+        return {each: _part_of(each) for each in (*self.literals, *near)}
+
+    @cached_property
+    def _parts(self) -> _Parts:
+        return _Parts(self._part_of.values())
+
+    @cached_property
+    def _whole(self) -> frozenset[bytes]:
+        """The literals that are a part themselves."""
+        return frozenset(each for each in self.literals if self._part_of[each] == each)
+
+    @cached_property
+    def _pieced(self) -> tuple[bytes, ...]:
+        """The other literals."""
+        return tuple(each for each in self.literals if each not in self._whole)
+
+    @cached_property
+    def _gated(self) -> dict[bytes, list[Needle]]:
+        """The needles that are more than bytes, by a part that none of their matches is without."""
+        gated: dict[bytes, list[Needle]] = {}
         for needle in self.near:
-            for start, end in needle.spans(data, held):
-                yield from (start, end - 1)
+            certain = needle.needs if len(needle.literals) > 1 else needle.needs + needle.literals
+            gated.setdefault(max((self._part_of[each] for each in certain), key=len, default=b""), []).append(needle)
+        return gated
 
     def __or__(self, other: Needles) -> Needles:
         return Needles(_shortest((*self.literals, *other.literals)), tuple(dict.fromkeys((*self.near, *other.near))))
+
+
+def places_of(data: bytes, literals: Iterable[bytes]) -> Iterator[int]:
+    """Where each of some literals stands in the bytes, literal by literal."""
+    for literal in literals:
+        at = data.find(literal)
+        while at >= 0:
+            yield at
+            at = data.find(literal, at + len(literal))
 
 
 def needles_for(vocabulary: Vocabulary, wanted: Iterable[Wanted]) -> Needles:

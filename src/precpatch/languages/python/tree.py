@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import cached_property
 
 from precpatch.languages.source import ReadError, SourceFile, starts_of_lines
-from precpatch.vocabulary.needles import Needles, normal
+from precpatch.vocabulary.needles import Needles, places_of
 
 Ancestors = tuple[ast.AST, ...]
 
@@ -96,19 +96,14 @@ class Tree:
         return SourceFile(self.source.path, self.source.text.encode("utf-8", "surrogatepass"))
 
     @cached_property
-    def _normal(self) -> bytes:
-        """The text as needles are looked for in it."""
-        return normal(self._utf8.data)
-
-    @cached_property
     def _utf8_lines(self) -> list[int]:
         return starts_of_lines(self._utf8.data)
 
     def lines_with(self, needles: Needles, more: Sequence[bytes] = ()) -> list[int]:
         """The lines (from 1, sorted) on which a needle, or one of ``more``, begins or ends."""
         starts = self._utf8_lines
-        found = {bisect_right(starts, at) for at in needles.places(self._normal)} if needles else set()
-        found.update(bisect_right(starts, at) for at in Needles(tuple(more)).places(self._utf8.data))
+        found = {bisect_right(starts, at) for at in needles.places(self._utf8.data)} if needles else set()
+        found.update(bisect_right(starts, at) for at in places_of(self._utf8.data, more))
         return sorted(found)
 
     def walk(self, lines: Sequence[int]) -> Iterator[tuple[ast.AST, Ancestors]]:
