@@ -20,6 +20,9 @@ NUMBER = "number"
 OBJECT = "object"
 """A dtype itself, ``torch.bfloat16`` or an imported name; the word is its canonical name."""
 
+TYPE = "type"
+"""The type of a tensor or a storage, ``torch.cuda.BFloat16Tensor``; the word is its own name."""
+
 METHOD = "method"
 """A cast by method, ``.bfloat16()``; the word is the canonical dtype."""
 
@@ -73,7 +76,7 @@ class Site:
     Attributes:
         start: index of the first character in the file's text of what a mention shows and an edit replaces.
         end: index after its last character.
-        form: TEXT, BOOLEAN, NUMBER, OBJECT, METHOD, MODULE, REQUIREMENT, CALL, START, CHOICE or UNRESOLVED.
+        form: TEXT, BOOLEAN, NUMBER, OBJECT, TYPE, METHOD, MODULE, REQUIREMENT, CALL, START, CHOICE or UNRESOLVED.
         word: what it says, quotes and escapes undone; a boolean in its own word.
         role: one of ``mention.ROLES``, as far as grammar tells.
         slot: the key that it stands under, with its place, where it has one.

@@ -79,6 +79,9 @@ class Teller:
             return self._value(site) or self._switch(site)
         if site.form == forms.OBJECT:
             return Name("dtype", site.word, "torch")
+        if site.form == forms.TYPE:
+            dtype = self.vocabulary.dtype_of(site.word)
+            return Name("dtype", *dtype) if dtype is not None else None
         if site.form == forms.METHOD:
             return Name("dtype", site.word, "method")
         if site.form == forms.MODULE:

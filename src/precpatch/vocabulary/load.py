@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from precpatch.errors import UserError
-from precpatch.vocabulary.words import CHOICE, TAKES, Device, Form, Package, Program, Setting, Vocabulary
+from precpatch.vocabulary.words import CHOICE, TAKES, TYPES, Device, Form, Package, Program, Setting, Vocabulary
+
+_SPELLINGS = ("long", "short", "method", "lightning", "lightning-true", *TYPES)
+"""How values.yaml spells a dtype."""
 
 
 def builtin_folder() -> Path:
@@ -143,10 +146,10 @@ def _dtypes(values: Checked) -> tuple[dict[str, tuple[str, str]], dict[tuple[str
     spellings: dict[tuple[str, str], str] = {}
     quiet = set()
     for value, row in values.named("dtypes"):
-        row.only("long", "short", "method", "lightning", "lightning-true", "quiet")
+        row.only(*_SPELLINGS, "quiet")
         if row.flag("quiet"):
             quiet.add(value)
-        for spelling in ("long", "short", "method", "lightning", "lightning-true"):
+        for spelling in _SPELLINGS:
             for word in row.list(spelling):
                 spellings.setdefault((value, spelling), word)
                 if spelling != "method":

@@ -16,6 +16,9 @@ TAKES = (BOOLEAN, CHOICE, NUMBER, DTYPE, ATTENTION, ANY)
 """What a setting can take: true or false, one of some names, a number of which more than 1 matters, a dtype, an
 attention implementation, or any text."""
 
+TYPES = ("tensor", "storage")
+"""The spellings that are a type of torch or of torch.cuda, which is written in one case only."""
+
 _PLAIN = ("long", "short")
 _MAX_WORD = 200
 """A word of more characters than this is no name."""
@@ -212,9 +215,11 @@ class Vocabulary:
     def dtype_of(self, word: str) -> tuple[str, str] | None:
         """Canonical dtype and spelling of a name in a string or a scalar; "torch.bfloat16" is spelt ``torch-name``."""
         lowered = word.lower()
-        if lowered.startswith("torch."):
-            found = self.dtypes.get(lowered[6:])
-            return (found[0], "torch-name") if found and found[0] in self.torch_dtypes else None
+        if lowered.startswith(("torch.", "cuda.")):
+            found = self.dtypes.get(lowered.removeprefix("torch.").removeprefix("cuda."))
+            if found is None or found[1] in TYPES:
+                return found
+            return (found[0], "torch-name") if lowered[0] == "t" and found[0] in self.torch_dtypes else None
         return self.dtypes.get(lowered)
 
     def attention_of(self, word: str) -> str | None:
@@ -246,14 +251,26 @@ class Vocabulary:
         return tuple(sorted(alias for alias in self.flash_aliases if alias.startswith("flash") and len(alias) > 6))
 
     def spell(self, value: str, spelling: str, like: str = "") -> str:
-        """The canonical dtype ``value`` written in the family ``spelling``; upper case where ``like`` is."""
+        """The canonical dtype ``value`` written in the family ``spelling``; upper case where ``like`` is.
+
+        A type keeps the module that stands before it in ``like``.
+        """
         word = f"torch.{value}" if spelling == "torch-name" else self.spellings.get((value, spelling), value)
+        if spelling in TYPES:
+            return like[: like.rfind(".") + 1] + word
         return word.upper() if like.isupper() else word
 
     @cached_property
     def torch_dtypes(self) -> Mapping[str, str]:
         """Attribute of the torch module -> the canonical dtype that it is."""
         return {name: value for name, (value, how) in self.dtypes.items() if how == "long" and value != "auto"}
+
+    @cached_property
+    def types(self) -> Mapping[str, str]:
+        """Type of a tensor or a storage, an attribute of torch and torch.cuda -> its dtype, of those not quiet."""
+        return {
+            word: value for (value, how), word in self.spellings.items() if how in TYPES and value not in self.quiet
+        }
 
     @cached_property
     def half_stems(self) -> frozenset[str]:

@@ -105,9 +105,19 @@ class Finder:
 
     def _lines(self) -> list[int]:
         """The lines that can hold a value: those with a word of the vocabulary or the name of an imported dtype."""
-        names = [local.encode() for local in (*self.names.dtypes, *self._starting())]
+        names = [local.encode() for local in (*self.names.dtypes, *self._typed, *self._starting())]
         stems = [f"{quote}{stem}".encode() for stem in self.vocabulary.half_stems for quote in "\"'"]
         return self.tree.lines_with(needles_of_words(self.vocabulary), (b"getattr(", b"eval(", *names, *stems))
+
+    @cached_property
+    def _typed(self) -> dict[str, str]:
+        """The names of the types of tensors and storages that the file imports from torch."""
+        found = {local: full.rpartition(".") for local, full in self.names.functions.items()}
+        return {
+            local: name
+            for local, (module, _, name) in found.items()
+            if name in self.vocabulary.types and module in {"torch", "torch.cuda"}
+        }
 
     def _starting(self) -> Iterator[str]:
         """The names by which the file calls a class that starts a program, where they are not those of the class."""
@@ -350,6 +360,10 @@ class Finder:
             found = self.at(forms.OBJECT, self._half_dtypes[node.id], node, ancestors)
             found.role.facts.add("unresolved")
             yield found
+        elif node.id in self._typed and not self.names.is_shadowed(node.id, ancestors):
+            found = self.at(forms.TYPE, self._typed[node.id], node, ancestors)
+            found.role.facts.add("unresolved")
+            yield found
         yield from self._gate(node, ancestors)
 
     def _may_be_dtype(self, node: ast.Name) -> bool:
@@ -367,6 +381,8 @@ class Finder:
         value = self.vocabulary.torch_dtypes.get(node.attr)
         if value is not None and value not in self.vocabulary.quiet and self.names.is_torch(node.value, ancestors):
             yield self.at(forms.OBJECT, value, node, ancestors)
+        elif node.attr in self.vocabulary.types and self._is_of_torch(node.value, ancestors):
+            yield self.at(forms.TYPE, node.attr, node, ancestors)
         elif node.attr in self.vocabulary.methods and self._is_cast(node, ancestors):
             found = self.at(forms.METHOD, self.vocabulary.methods[node.attr], node, ancestors)
             found.start = self._dot_before(node)
@@ -379,6 +395,13 @@ class Finder:
         elif _ENUM.fullmatch(last_name(node.value) or ""):
             yield from self._enum(node, ancestors)
         yield from self._gate(node, ancestors)
+
+    def _is_of_torch(self, node: ast.expr, ancestors: Ancestors) -> bool:
+        """``torch``, ``torch.cuda``, or a name of one of them."""
+        if self.names.is_torch(node, ancestors):
+            return True
+        full = self.names.full_name(dotted(node)) or ""
+        return full == "torch.cuda" and not self.names.is_shadowed((dotted(node) or "").partition(".")[0], ancestors)
 
     def _is_cast(self, node: ast.Attribute, ancestors: Ancestors) -> bool:
         """``x.bfloat16()`` or ``torch.Tensor.bfloat16``, not the dtype of another library such as ``tl.bfloat16``."""

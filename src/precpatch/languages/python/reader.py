@@ -39,7 +39,7 @@ from precpatch.languages.python.find import Finder, Found
 from precpatch.languages.python.links import Links
 from precpatch.languages.python.names import ImportedDtype
 from precpatch.languages.python.tree import Tree
-from precpatch.languages.site import BOOLEAN, Site
+from precpatch.languages.site import BOOLEAN, TYPE, Site
 from precpatch.languages.source import ReadError, SourceFile
 from precpatch.languages.tell import Teller
 from precpatch.patch.edits import Edit
@@ -169,6 +169,8 @@ class PythonReading(SiteReading):
         text = mention.text
         if mention.kind == "import" or not mention.facts.isdisjoint({"cli-flag", "embedded"}):
             return None
+        if site.form == TYPE:
+            return spans.replace_name(text, self.vocabulary.spell(value, mention.spelling))
         if mention.spelling == "torch":
             return spans.replace_name(text, self.vocabulary.spell(value, "torch"))
         if mention.spelling == "method":
