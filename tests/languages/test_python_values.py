@@ -192,7 +192,7 @@ STAYS = {
     "optimizer": "strategy = 'adamw_bf16'",
     "model name": "path = 'gpt-oss-20b-bf16'",
     "keyword that holds the word": "cfg(disable_bf16_reduced_precision_matmul=True)",
-    "finfo": "import torch\nlow = torch.finfo(torch.bfloat16).min",
+    "finfo": "import torch\nsize = torch.finfo(torch.bfloat16).bits",
     "string method": "name = dtype.replace('bfloat16', 'x')",
     "other library": "import jax.numpy as jnp\nx = jnp.bfloat16",
     "shadowed torch": "import torch\ndef f(torch):\n    return torch.bfloat16",

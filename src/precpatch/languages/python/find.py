@@ -44,6 +44,11 @@ _SCALER = re.compile(r"(?i)grad_?scal|loss_?scaler|\bscaler|_scaler\b|scale_loss
 _LEADS_ON = (ast.IfExp, ast.BoolOp, ast.Call, ast.Attribute, ast.keyword)
 """What a name goes through on its way to where it is looked up."""
 
+_MAKES_OTHER = frozenset({"replace", "format", "join", "translate"})
+"""Methods that make another text, so that what stands in it is not the name."""
+
+_RUNS_CODE = frozenset({"builtins.exec", "builtins.eval", "builtins.compile"})
+
 _SPEAKS = frozenset({"docstring", "message", "comparison", "key"})
 """The roles of a text that only speaks of what it holds."""
 
@@ -213,7 +218,7 @@ class Finder:
             return replace(role, name="value", key=last_name(node))
         return None
 
-    def _as_object(self, call: ast.Call, ancestors: Ancestors) -> Role:
+    def _as_object(self, call: ast.expr, ancestors: Ancestors) -> Role:
         """The role of a dtype whose name is looked up in torch."""
         role = self.roles.of(call, ancestors)
         return replace(role, facts=role.facts | {"object"})
@@ -552,10 +557,68 @@ class Finder:
                     return self._as_object(parent, ancestors[:at])
                 if position == 0 and last_name(parent.func) == "eval":
                     return self._as_object(parent, ancestors[:at])
+                if position == 0 and self._looks_up_in_torch(parent, ancestors[:at]):
+                    return self._as_object(parent, ancestors[:at])
+            if isinstance(parent, ast.Subscript) and child is parent.slice and isinstance(parent.ctx, ast.Load):
+                is_torch = self._is_dict_of_torch(parent.value, ancestors[:at])
+                return self._as_object(parent, ancestors[:at]) if is_torch else None
+            if isinstance(parent, ast.Attribute) and parent.attr in _MAKES_OTHER:
+                return None
             if not isinstance(parent, _LEADS_ON) or (isinstance(parent, ast.IfExp) and child is parent.test):
                 return None
             child = parent
         return None
+
+    def _looks_up_in_torch(self, call: ast.Call, ancestors: Ancestors) -> bool:
+        """``torch.__dict__.get(name)``, ``torch.__getattribute__(name)``, ``attrgetter(name)``."""
+        if last_name(call.func) == "attrgetter":
+            return True
+        if not isinstance(call.func, ast.Attribute):
+            return False
+        owner, method = call.func.value, call.func.attr
+        if method in {"__getattribute__", "__getattr__"}:
+            return self.names.is_torch(owner, ancestors)
+        return method == "get" and self._is_dict_of_torch(owner, ancestors)
+
+    def _is_dict_of_torch(self, node: ast.expr, ancestors: Ancestors) -> bool:
+        """``vars(torch)``, ``torch.__dict__``."""
+        if isinstance(node, ast.Call):
+            return dotted(node.func) == "vars" and len(node.args) == 1 and self.names.is_torch(node.args[0], ancestors)
+        return (
+            isinstance(node, ast.Attribute) and node.attr == "__dict__" and self.names.is_torch(node.value, ancestors)
+        )
+
+    def _run_as_code(self, node: ast.Call, ancestors: Ancestors) -> Iterator[Found]:
+        """``exec("dtype = torch.bfloat16")``: each name of a dtype in the code."""
+        name = (dotted(node.func) or "").removeprefix("builtins.")
+        code = node.args[0] if node.args and f"builtins.{name}" in _RUNS_CODE else None
+        if not isinstance(code, (ast.Constant, ast.JoinedStr)):
+            return
+        text = self.tree.text(code)
+        is_name = self.vocabulary.is_looked_for((string(code) or "").removeprefix("torch."))
+        if is_name and name == "eval":  # told as the value that it gives
+            return
+        for match in islice(self.vocabulary.names_in(text), _MOST_PARTS):
+            if self.vocabulary.is_looked_for(match[0].removeprefix("torch.")):
+                role = Role("text", callee=name, facts={"embedded"})
+                found = self.at(forms.TEXT, match[0], code, (*ancestors, node), role)
+                found.end = found.start + match.end()
+                found.start += match.start()
+                yield found
+
+    def _names_dtype(self, node: ast.expr) -> bool:
+        """Whether an expression that gives a name speaks of dtypes, by its names or by a text in it."""
+        if re.search(r"(?i)dtype|precision", self.tree.text(node)):
+            return True
+        texts = [text for each in islice(ast.walk(node), _MOST_PARTS) if (text := string(each))]
+        texts = [text for text in texts if not self.vocabulary.is_looked_for(text)]  # told by itself
+        return any(stem in text.lower() for text in texts for stem in self._stems)
+
+    @cached_property
+    def _stems(self) -> frozenset[str]:
+        """How the names of torch's dtypes with digits in them begin."""
+        names = self.vocabulary.torch_dtypes
+        return frozenset(name.rstrip("0123456789") for name in names if name[-1].isdigit())
 
     def _evaluated(self, node: ast.Call, ancestors: Ancestors) -> Iterator[Found]:
         """``eval("torch." + name)``: a dtype that is only known at run time."""
@@ -584,6 +647,7 @@ class Finder:
             yield self.at(forms.CALL, node.func.attr, node, ancestors, role)
         yield from (each for each in self.composed(node, ancestors) if id(each.node) not in self._taken)
         yield from self._evaluated(node, ancestors)
+        yield from self._run_as_code(node, ancestors)
         yield from self._started_by_call(node, ancestors)
         module = imports.named_by_call(node, self.names.full_name(dotted(node.func)) or "")
         if module is not None and self.vocabulary.package_of(module) is not None:
@@ -595,9 +659,7 @@ class Finder:
         if name is None:
             if self.flows.literal(node.args[1], (*ancestors, node)) is not None:
                 return
-            if re.search(r"(?i)dtype|precision", self.tree.text(node.args[1])) and not own_label.rebuilds(
-                node, ancestors
-            ):
+            if self._names_dtype(node.args[1]) and not own_label.rebuilds(node, ancestors):
                 found = self.at(forms.OBJECT, "dynamic", node, ancestors)
                 found.role.facts.add("dynamic")
                 yield found

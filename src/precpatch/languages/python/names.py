@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from precpatch.languages.python.tree import FUNCTIONS, Ancestors, Tree, children_of
+from precpatch.languages.python.tree import FUNCTIONS, Ancestors, Tree, children_of, dotted, last_name, string
 from precpatch.vocabulary import Vocabulary
 from precpatch.vocabulary.needles import Needles
 
@@ -63,7 +63,7 @@ class Names:
         A bare ``torch`` that the file binds nowhere (a star import, a snippet) counts as the module.
         """
         if not isinstance(node, ast.Name):
-            return False
+            return _imported_there(node) == "torch"
         if node.id not in self.torch and not (node.id == "torch" and "torch" not in self._bound_anywhere):
             return False
         return not self.is_shadowed(node.id, ancestors)
@@ -107,6 +107,15 @@ class Names:
         if first in self.torch:
             first = "torch"
         return self.functions.get(first, first) + dot + rest
+
+
+def _imported_there(node: ast.AST) -> str | None:
+    """The module of ``__import__("torch")``, ``importlib.import_module("torch")``, ``sys.modules["torch"]``."""
+    if isinstance(node, ast.Call) and len(node.args) == 1 and last_name(node.func) in {"__import__", "import_module"}:
+        return string(node.args[0])
+    if isinstance(node, ast.Subscript) and dotted(node.value) == "sys.modules":
+        return string(node.slice)
+    return None
 
 
 def _bindings_of(scope: ast.AST) -> frozenset[str]:

@@ -38,7 +38,12 @@ _REGISTERS = re.compile(r"_*(?:un)?register(?:_(?!buffer|parameter|module)\w+)?"
 _NAMING_ARGUMENTS = frozenset({"name", "names", "key", "label", "alias", "aliases", "dtype_name", "dtype_str"})
 _ASKS = re.compile(r"_*(?:is|has|supports?|can)_\w+")
 _ASKS_BY_NAME = re.compile(r"_*(?:check|assert|validate|verify|require)_(?!\w*(?:adjust|set|load))\w+")
-_LOOKUP_CALLS = frozenset({"finfo", "iinfo", "isinstance", "issubclass", "itemsize", "hasattr", "is_bf16", "is_fp16"})
+_LIMITS = "finfo"
+_SIZES = frozenset({"bits", "dtype"})
+_GRAINS = frozenset({"eps", "resolution"})
+"""What a dtype's limits say of its size, and of how close two numbers of it may be."""
+
+_LOOKUP_CALLS = frozenset({"iinfo", "isinstance", "issubclass", "itemsize", "hasattr", "is_bf16", "is_fp16"})
 _OPTION_CALLS = frozenset({"add_argument", "Option", "Argument", "option", "argument", "add_option"})
 _FIELD_CALLS = frozenset({"field", "Field", "ib", "attrib", "Factory"})
 _MOST_ARGUMENTS = 50
@@ -274,8 +279,10 @@ class Climb:
             return False
         if _is_message(function):
             return self.end("message")
-        if short in _LOOKUP_CALLS:
+        if short in _LOOKUP_CALLS or (short == _LIMITS and self._asks_size()):
             return self.end("lookup")
+        if short == _LIMITS:
+            return False
         if short == "Choice" and self.role.container is not None:
             return self._choices()
         if short in _FIELD_CALLS or (short in {"Option", "Argument"} and parent.args[:1] == [child]):
@@ -283,6 +290,14 @@ class Climb:
         if _is_autocast(function):
             return self._autocast(parent, "dtype")
         return self._positional(parent, child, function, short)
+
+    def _asks_size(self) -> bool:
+        """Whether ``finfo(v)`` is asked for no limit that a value takes: ``.bits``; ``.eps`` is remembered."""
+        above = self.ancestors[self._at - 1] if self._at else None
+        asked = above.attr if isinstance(above, ast.Attribute) else ""
+        if asked in _GRAINS:
+            self.role.facts.add("grain")
+        return asked in _SIZES
 
     def _choices(self) -> bool:
         """``type=click.Choice([v, ...])``: the choices of the option around it."""
