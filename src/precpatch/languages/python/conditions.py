@@ -449,7 +449,7 @@ class Conditions:
                 fails = True
                 known |= set().union(*(self.values_in(key) for key in node.value.keys if key is not None))  # type: ignore[attr-defined]
             elif isinstance(node, ast.Match) and last_name(node.subject) == parameter:
-                fails |= _can_raise(node)
+                fails |= _can_raise(node) or not _takes_all(node)
                 known |= set().union(*map(self.values_of_case, node.cases))
             fails = fails or _refuses_others(node, parameter)
         return tuple(sorted(known)) if known and fails else None
@@ -466,6 +466,11 @@ class Conditions:
             for block in ast.walk(function)
             for chain in ast.iter_child_nodes(block)
         )
+
+    def names_in_match(self, match: ast.Match) -> tuple[str, ...] | None:
+        """The names that the cases of a ``match`` have, where it does nothing or fails for all others."""
+        known = set().union(*map(self.values_of_case, match.cases))
+        return tuple(sorted(known)) if _can_raise(match) or not _takes_all(match) else None
 
     def values_of_case(self, case: ast.match_case) -> set[str]:
         """The canonical values that a ``case`` names."""
@@ -511,6 +516,12 @@ class Conditions:
 
 _MOST_AFTER = 200
 """So many branches after one that returns its answer count as its ``elif``."""
+
+
+def _takes_all(match: ast.Match) -> bool:
+    """Whether a ``match`` ends with a case for everything else."""
+    last = match.cases[-1]
+    return last.guard is None and isinstance(last.pattern, ast.MatchAs) and last.pattern.pattern is None
 
 
 def _is_none(node: ast.expr) -> bool:

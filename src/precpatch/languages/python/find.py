@@ -20,14 +20,14 @@ from precpatch.languages.python.conditions import Conditions
 from precpatch.languages.python.flows import Flows
 from precpatch.languages.python.names import Names
 from precpatch.languages.python.reinterpreted import Views
-from precpatch.languages.python.roles import Role, Roles
+from precpatch.languages.python.roles import Role, Roles, option_key
 from precpatch.languages.python.slots import Slots
 from precpatch.languages.python.tree import FUNCTIONS, Ancestors, Tree, dotted, last_name, scope_of, string
 from precpatch.languages.site import Site
 from precpatch.languages.source import SourceFile
 from precpatch.languages.tell import Name
 from precpatch.languages.words_of_text import settings_in
-from precpatch.vocabulary import Program, Vocabulary
+from precpatch.vocabulary import Program, Setting, Vocabulary
 from precpatch.vocabulary.needles import needles_of_words
 from precpatch.vocabulary.words import BOOLEAN, NUMBER
 
@@ -46,6 +46,9 @@ _LEADS_ON = (ast.IfExp, ast.BoolOp, ast.Call, ast.Attribute, ast.keyword)
 
 _MAKES_OTHER = frozenset({"replace", "format", "join", "translate"})
 """Methods that make another text, so that what stands in it is not the name."""
+
+_TAKERS: dict[str, tuple[type[ast.AST], ...]] = {"parameter-default": FUNCTIONS, "class-default": (ast.ClassDef,)}
+"""What reads a default that is declared in it."""
 
 _RUNS_CODE = frozenset({"builtins.exec", "builtins.eval", "builtins.compile"})
 
@@ -209,6 +212,8 @@ class Finder:
         asked = self._asked_of_table(node, ancestors, str(literal.value)) if literal is not None else None
         if asked is not None:
             return asked
+        if isinstance(ancestors[-1], ast.Match) and self._answers_half(ancestors[-1], ancestors):
+            return Role("value", last_name(node), allowed=self.conditions.names_in_match(ancestors[-1]))
         role = self.roles.of(node, ancestors)
         setting = self.vocabulary.setting(role.key)
         if role.name == "value" and setting is not None:
@@ -230,7 +235,15 @@ class Finder:
         branch = next((each for each in reversed(ancestors) if isinstance(each, (ast.If, ast.IfExp))), None)
         if branch is None or branch.test is not test:
             return False
-        body = branch.body if isinstance(branch.body, list) else [branch.body]
+        return self._holds_half(branch.body if isinstance(branch.body, list) else [branch.body], ancestors)
+
+    def _answers_half(self, match: ast.Match, ancestors: Ancestors) -> bool:
+        """``case "bf16": dtype = torch.bfloat16``."""
+        cases = [each for each in match.cases if "bfloat16" in self.conditions.values_of_case(each)]
+        return any(self._holds_half(each.body, ancestors) for each in cases)
+
+    def _holds_half(self, body: list[ast.stmt] | list[ast.expr], ancestors: Ancestors) -> bool:
+        """Whether torch's bfloat16 stands in one of these."""
         return any(
             self.vocabulary.torch_dtypes.get(each.attr) == "bfloat16" and self.names.is_torch(each.value, ancestors)
             for part in body
@@ -430,12 +443,28 @@ class Finder:
     def _enum(self, node: ast.Attribute, ancestors: Ancestors) -> Iterator[Found]:
         """``attention_backend=AttnBackend.fused``: a named kernel by an enum."""
         role = self.roles.of(node, ancestors)
-        if role.name == "value" and self._is_member(node, ancestors):
+        owner = last_name(node.value)
+        setting = self.vocabulary.setting(owner)
+        if setting is not None and setting.tells(forms.CHOICE, node.attr):
+            if role.name == "value" or self._is_only_kind(role.container, setting):
+                role = replace(role, name="value", key=owner, key_path=None)
+                found = self.at(forms.CHOICE, node.attr, node, ancestors, role)
+                found.start = found.end - len(node.attr)
+                yield found
+        elif role.name == "value" and self._is_member(node, ancestors):
             found = self.at(forms.TEXT, node.attr, node, ancestors, replace(role, facts=role.facts | {"member"}))
             found.start = found.end - len(node.attr)
             yield found
         elif role.name == "value" and role.key:
             yield self.at(forms.CHOICE, node.attr, node, ancestors, role)
+
+    def _is_only_kind(self, container: ast.AST | None, setting: Setting) -> bool:
+        """Whether a list holds members of an enum that are told, and no other that would do as well."""
+        if not isinstance(container, (ast.List, ast.Tuple, ast.Set)):
+            return False
+        return all(
+            isinstance(each, ast.Attribute) and setting.tells(forms.CHOICE, each.attr) for each in container.elts
+        )
 
     def _is_member(self, node: ast.Attribute, ancestors: Ancestors) -> bool:
         """``Precision.BF16``, which is no call and no file format's name of a dtype."""
@@ -455,6 +484,21 @@ class Finder:
                 if any(self._is_dtype(value, ancestors) for value in node.value.values[:_MOST_PARTS]):
                     tables[last_name(target) or ""] = frozenset(key for key in keys if key)
         return tables
+
+    def _keys_of(self, table: ast.expr, ancestors: Ancestors) -> frozenset[str] | None:
+        """The keys of a table of dtypes: one of the file's own by its name, or one that is written on the spot."""
+        if isinstance(table, (ast.Name, ast.Attribute)):
+            return self._tables.get(last_name(table) or "")
+        if isinstance(table, ast.Dict):
+            keys, values = [string(key) for key in table.keys[:_MOST_PARTS]], table.values[:_MOST_PARTS]
+        elif isinstance(table, ast.Call) and dotted(table.func) == "dict":
+            words = table.keywords[:_MOST_PARTS]
+            keys, values = [word.arg for word in words], [word.value for word in words]
+        else:
+            return None
+        if not any(self._is_dtype(value, ancestors) for value in values):
+            return None
+        return frozenset(key for key in keys if key)
 
     def _is_dtype(self, node: ast.expr, ancestors: Ancestors) -> bool:
         return (
@@ -476,7 +520,7 @@ class Finder:
                 return None
         else:
             return None
-        keys = self._tables.get(last_name(table) or "") if isinstance(table, (ast.Name, ast.Attribute)) else None
+        keys = self._keys_of(table, ancestors)
         role = self.roles.of(call, above) if keys is not None else None
         if keys is None or role is None or role.name not in {"value", "autocast"}:
             return None
@@ -536,6 +580,8 @@ class Finder:
             found = self.at(forms.TEXT, text, node, ancestors)
             if found.role.name == "value" and found.role.key:
                 self._qualify(found)
+                if spell.is_boolean(text) and self.roles.is_option(found.role):  # type=str2bool
+                    found.form = forms.BOOLEAN
                 yield found
 
     def _qualify(self, found: Found) -> None:
@@ -677,6 +723,7 @@ class Finder:
     def keyword(self, node: ast.keyword, ancestors: Ancestors) -> Iterator[Found]:
         """``use_transformer_engine=use_te``: the switch is there, its value is known at run time."""
         yield from self._checked(node.arg, node.value, (*ancestors, node))
+        yield from self._on_until_turned_off(node, ancestors)
         setting = self.vocabulary.setting(node.arg)
         if setting is None or not setting.unresolved or isinstance(node.value, ast.Constant):
             return
@@ -685,6 +732,16 @@ class Finder:
             if is_passed_on or self.flows.literal(node.value, (*ancestors, node)) is not None:  # told where it stands
                 return
         yield self.at(forms.UNRESOLVED, "", node.value, (*ancestors, node), Role("switch", key=node.arg))
+
+    def _on_until_turned_off(self, node: ast.keyword, ancestors: Ancestors) -> Iterator[Found]:
+        """``add_argument("--no-bf16", dest="bf16", action="store_false")``: on for whoever says nothing."""
+        call = ancestors[-1] if ancestors else None
+        if node.arg != "action" or string(node.value) != "store_false" or not isinstance(call, ast.Call):
+            return
+        key = option_key(call)
+        if key is not None and all(word.arg != "default" for word in call.keywords):
+            role = Role("value", key.lstrip("-").replace("-", "_"), callee=dotted(call.func), siblings=call)
+            yield self.at(forms.BOOLEAN, "True", node.value, (*ancestors, node), role)
 
     def entries(self, node: ast.Dict, ancestors: Ancestors) -> Iterator[Found]:
         """``{"bf16": torch.cuda.is_bf16_supported()}``."""
@@ -854,9 +911,10 @@ class Finder:
         asked = {"asks-flash-attention"} if is_attention else {"asks-bf16", "converter-else"}
         if known and role.allowed is None and role.facts & asked:
             role.allowed = tuple(sorted(known))
-        if "parameter-default" in role.facts and isinstance(found.node, ast.Constant) and role.allowed is None:
-            function = next((node for node in reversed(found.ancestors) if isinstance(node, FUNCTIONS)), None)
-            role.allowed = self.conditions.names_known_to(function, role.key) if function is not None else None
+        kinds = next((kinds for fact, kinds in _TAKERS.items() if fact in role.facts), None)
+        if kinds is not None and isinstance(found.node, ast.Constant) and role.allowed is None:
+            taker = next((node for node in reversed(found.ancestors) if isinstance(node, kinds)), None)
+            role.allowed = self.conditions.names_known_to(taker, role.key) if taker is not None else None
         if len(known) > 1:
             role.facts.add("dispatch")
 

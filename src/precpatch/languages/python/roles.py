@@ -10,13 +10,15 @@ import ast
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from precpatch.languages.python.names import Names
+from precpatch.languages.python.slots import section_of
 from precpatch.languages.python.tree import Ancestors, Tree, dotted, last_name, string
 from precpatch.languages.site import TEXT
 from precpatch.vocabulary import Vocabulary
-from precpatch.vocabulary.words import ATTENTION
+from precpatch.vocabulary.words import ATTENTION, BOOLEAN
 
 _MESSAGE_CALLS = re.compile(
     r"(?:.*\.)?(?:print|pprint|warn|warning|debug|info|error|critical|exception|log|rank_zero_\w+|log_\w+|"
@@ -49,6 +51,7 @@ _FIELD_CALLS = frozenset({"field", "Field", "ib", "attrib", "Factory"})
 _MOST_ARGUMENTS = 50
 """A call of more arguments than this gives no dtype a name, and declares no option."""
 
+_CLASS = re.compile(r"[A-Z]\w*[a-z]\w*")
 _ENUM_BASES = re.compile(r"(?:\w+\.)?(?:Int|Str|Flag|Int)?(?:Enum|Flag)\w*")
 
 
@@ -91,6 +94,13 @@ class Roles:
         """What a value does."""
         return Climb(self, node, ancestors).run()
 
+    @cached_property
+    def enums(self) -> frozenset[str]:
+        """The enums that the file defines at its top."""
+        return frozenset(
+            node.name for node in self.tree.module.body if isinstance(node, ast.ClassDef) and _is_enum(node)
+        )
+
     def declares_option(self, node: ast.AST, ancestors: Ancestors) -> bool:
         """Whether a text is the name of an option that is declared: ``add_argument("--bf16", ...)``."""
         call = ancestors[-1] if ancestors else None
@@ -98,6 +108,10 @@ class Roles:
             return False
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         return name in _OPTION_CALLS
+
+    def is_option(self, role: Role) -> bool:
+        """Whether a value is the default of an option that is declared."""
+        return isinstance(role.siblings, ast.Call) and last_name(role.siblings.func) in _OPTION_CALLS
 
     def lists_abilities(self, table: ast.Dict) -> bool:
         """Whether a dict says of several dtypes that something is so: ``{"bf16": True, "fp32": True}``."""
@@ -253,11 +267,13 @@ class Climb:
             return self.end("message")
         if name in _SET_ARGUMENTS and self.role.container is not None:
             self.role.siblings = call
-            return self.end("allowed-values", _option_key(call))
+            return self.end("allowed-values", option_key(call))
+        if name == "dest" and short in _OPTION_CALLS:
+            return self.end("key")
         if name == "default" and short in _OPTION_CALLS:
             self.role.siblings, self.role.callee = call, function
-            return self.end("value", _option_key(call) or name)
-        if name in {"default", "default_factory"} and (short in _FIELD_CALLS or _option_key(call) is None):
+            return self.end("value", option_key(call) or name)
+        if name in {"default", "default_factory"} and (short in _FIELD_CALLS or option_key(call) is None):
             self.role.facts |= set() if short in _FIELD_CALLS else {"fallback"}
             return False
         if name == "default":
@@ -285,6 +301,9 @@ class Climb:
             return False
         if short == "Choice" and self.role.container is not None:
             return self._choices()
+        if len(parent.args) == 1 and not parent.keywords and child is self.node and self._names_member(function):
+            self.role.facts.add("member")
+            return False
         if short in _FIELD_CALLS or (short in {"Option", "Argument"} and parent.args[:1] == [child]):
             return False
         if _is_autocast(function):
@@ -302,7 +321,7 @@ class Climb:
     def _choices(self) -> bool:
         """``type=click.Choice([v, ...])``: the choices of the option around it."""
         for node in reversed(self.ancestors[: self._at]):
-            if isinstance(node, ast.Call) and (key := _option_key(node)):
+            if isinstance(node, ast.Call) and (key := option_key(node)):
                 self.role.siblings = node
                 return self.end("allowed-values", key)
         return self.end("lookup")
@@ -315,6 +334,8 @@ class Climb:
             self.role.facts.add("in-call")
             self.role.callee = function
             return self.end("lookup")
+        if short in _OPTION_CALLS and isinstance(self.node, ast.Constant):  # a name of the option
+            return self.end("key")
         if short in _STRING_METHODS and isinstance(self.node, ast.Constant) and function != _SPLITS_COMMAND:
             return self.end("comparison")
         if short in _CONTAINER_METHODS and key is None:
@@ -338,12 +359,22 @@ class Climb:
         if self.role.container is not None:
             self.role.facts.add("in-call")
             return self.end("lookup", key)
+        if key is None and self._turns(call):
+            key = last_name(call.func)
         if self._is_named_beside(call, key):
             self.role.facts.add("table")
             return self.end("lookup", key)
         self.role.siblings = call
         self.role.callee = self._callee(call)
         return self.end("value", key)
+
+    def _turns(self, call: ast.Call) -> bool:
+        """``enable_math_sdp(False)``: a function by whose name a switch is turned, with nothing but the value."""
+        is_alone = len(call.args) == 1 and not call.keywords and call.args[0] is self.node
+        if not is_alone or not isinstance(getattr(self.node, "value", None), bool):
+            return False
+        setting = self.vocabulary.setting(last_name(call.func))
+        return setting is not None and BOOLEAN in setting.takes
 
     def _is_named_beside(self, call: ast.Call, key: str | None) -> bool:
         """``register("bf16", torch.bfloat16)``: the call gives the dtype a name, and that name must stay true."""
@@ -387,7 +418,20 @@ class Climb:
         if child is not parent.slice:
             return False
         base = dotted(parent.value) or ""
+        if self._names_member(base) and isinstance(parent.ctx, ast.Load):
+            self.role.facts.add("member")
+            return False
         return self.end("annotation" if base.rpartition(".")[2] in {"Literal", "Annotated", "Union"} else "key")
+
+    def _names_member(self, owner: str) -> bool:
+        """``Precision["bf16"]``, ``Precision("bf16")``: an enum that is asked for one of its members."""
+        word = string(self.node)
+        if word is None or not self.vocabulary.is_looked_for(word) or self.vocabulary.attention_of(word):
+            return False
+        name = owner.rpartition(".")[2]
+        if not _CLASS.fullmatch(name):
+            return False
+        return name in self.roles.enums or self.vocabulary.is_of(section_of(name), "precision")
 
     def formatted(self, parent: ast.AST, child: ast.AST) -> bool:
         """A dtype object in an f-string is only printed; of strings the reader looks at the whole."""
@@ -561,10 +605,15 @@ def _is_enum(node: ast.ClassDef) -> bool:
     return any(_ENUM_BASES.fullmatch(dotted(base) or "") for base in node.bases)
 
 
-def _option_key(call: ast.Call) -> str | None:
-    """``--dtype`` of ``add_argument("-d", "--dtype", ...)``."""
-    options = [text for text in map(string, call.args[:_MOST_ARGUMENTS]) if text and text.startswith("-")]
-    long_ones = [option for option in options if option.startswith("--")]
+def option_key(call: ast.Call) -> str | None:
+    """``--dtype`` of ``add_argument("-d", "--dtype", ...)``, or what it is kept under: ``dest="dtype"``."""
+    texts = [text for text in map(string, call.args[:_MOST_ARGUMENTS]) if text]
+    options = [text for text in texts if text.startswith("-")]
+    long_ones = [option.partition("/")[0] for option in options if option.startswith("--")]  # --bf16/--no-bf16
+    named = next((string(word.value) for word in call.keywords[:_MOST_ARGUMENTS] if word.arg == "dest"), None)
+    named = named or next((text for text in texts if text.isidentifier()), None)  # click's own name for it
+    if options and named:
+        return f"--{named}"
     return next(iter(long_ones or options), None)
 
 
