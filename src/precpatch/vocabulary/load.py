@@ -9,7 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from precpatch.errors import UserError
-from precpatch.vocabulary.words import CHOICE, TAKES, TYPES, Device, Form, Package, Program, Setting, Vocabulary
+from precpatch.vocabulary.words import (
+    CHOICE,
+    TAKES,
+    TYPES,
+    Device,
+    Form,
+    ModuleCompile,
+    Package,
+    Program,
+    Setting,
+    Vocabulary,
+)
 
 _SPELLINGS = ("long", "short", "method", "lightning", "lightning-true", *TYPES)
 """How values.yaml spells a dtype."""
@@ -59,6 +70,7 @@ def load_vocabulary(folder: Path) -> Vocabulary:
         permissive_checks=packages.words("permissive-checks"),
         bf16_operators=packages.words("bf16-operators"),
         calls=packages.mapping("calls"),
+        module_compile=_module_compile(packages),
         programs=_programs(Checked(folder / "programs.yaml")),
         hints=hints,
     )
@@ -233,12 +245,22 @@ def _devices(file: Checked) -> tuple[Device, ...]:
 
 
 def _packages(file: Checked) -> tuple[Package, ...]:
-    file.only("packages", "padding", "installers", "permissive-checks", "bf16-operators", "calls")
+    file.only("packages", "padding", "installers", "permissive-checks", "bf16-operators", "calls", "module-compile")
     packages = []
     for row in file.rows("packages"):
         row.only("name", "installs")
         packages.append(Package(row.text("name"), tuple(word.lower() for word in row.list("installs"))))
     return tuple(packages)
+
+
+def _module_compile(file: Checked) -> ModuleCompile | None:
+    data = file.mapping("module-compile")
+    if not data:
+        return None
+    row = Checked(file.path, data, "module-compile: ")
+    row.only("method", "stands-for", "arguments", "owners", "chooses", "plain-backends")
+    arguments, owners, plain = (row.words(each) for each in ("arguments", "owners", "plain-backends"))
+    return ModuleCompile(row.text("method"), row.text("stands-for"), arguments, owners, row.text("chooses"), plain)
 
 
 def _programs(file: Checked) -> tuple[Program, ...]:

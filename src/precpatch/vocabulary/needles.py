@@ -12,7 +12,17 @@ from dataclasses import dataclass, replace
 from fnmatch import translate
 from functools import cached_property, lru_cache
 
-from precpatch.vocabulary.words import ANY, BOOLEAN, CHOICE, DTYPE, NUMBER, Program, Setting, Vocabulary
+from precpatch.vocabulary.words import (
+    ANY,
+    BOOLEAN,
+    CHOICE,
+    DTYPE,
+    NUMBER,
+    ModuleCompile,
+    Program,
+    Setting,
+    Vocabulary,
+)
 
 _NORMAL = bytes(ord("_") if byte == ord("-") else byte for byte in bytes(range(256)).lower())
 _WORDS = bytes(
@@ -404,6 +414,9 @@ class _Finder:
                 found.append(Needle(((f".{_last(call)}" if "." not in call else call).encode(),)))
                 if "." in call:  # under another name of the module: `th.compile`
                     found += _imported(call)
+        method = self.vocabulary.module_compile
+        if method is not None and (self._key is None or self._key.match(method.stands_for)):
+            found.append(_compiled(method))
         for program in self.vocabulary.programs:
             if (self._key is None or self._key.match(program.concept)) and self._is_wanted(program.name):
                 found += _started(program)
@@ -517,6 +530,13 @@ def _imported(call: str) -> list[Needle]:
         Needle(literals, as_other, begins=b"import", needs=(module,)),
         Needle(literals, by_name, begins=b"from", needs=(module,)),
     ]
+
+
+def _compiled(method: ModuleCompile) -> Needle:
+    """The method of a module that compiles it, with one of its arguments or with none."""
+    begin = normal(f".{method.method}(".encode())
+    arguments = b"|".join(re.escape(normal(each.encode())) for each in sorted(method.arguments))
+    return Needle((begin,), re.escape(begin) + rb"\s*(?:\)|(?:" + arguments + rb")\s*=)", begins=begin)
 
 
 def _started(program: Program) -> list[Needle]:

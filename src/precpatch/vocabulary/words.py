@@ -96,6 +96,24 @@ class Package:
 
 
 @dataclass(frozen=True, slots=True)
+class ModuleCompile:
+    """A method that compiles what it is called on; see ``vocabulary/packages.yaml``.
+
+    Attributes:
+        method: its name; stands_for: the call of ``calls`` that it is told as.
+        arguments: what it takes by name; owners: words in the names of what it is called on.
+        chooses: the argument that names a backend; plain_backends: those that need no compiler for the GPU.
+    """
+
+    method: str
+    stands_for: str
+    arguments: frozenset[str]
+    owners: frozenset[str]
+    chooses: str
+    plain_backends: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A program that is told where it is started; see ``vocabulary/programs.yaml``.
 
@@ -179,6 +197,7 @@ class Vocabulary:
         permissive_checks: functions that say yes to bfloat16 where it is emulated.
         bf16_operators: operators that take bfloat16 and nothing else.
         calls: dotted name of a function or method whose call is told -> its concept.
+        module_compile: the method that compiles a module, if the vocabulary has one.
         programs: what is told where it is started.
         hints: concept -> parts of identifiers that ask for it.
         derived: what was derived from the words, kept for the next one who asks.
@@ -206,6 +225,7 @@ class Vocabulary:
     calls: Mapping[str, str]
     programs: tuple[Program, ...]
     hints: Mapping[str, frozenset[str]]
+    module_compile: ModuleCompile | None = None
     derived: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     _found: dict[tuple[str, str | None], Setting | None] = field(default_factory=dict, repr=False, compare=False)
     _named: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)

@@ -113,7 +113,7 @@ class Finder:
 
     def _lines(self) -> list[int]:
         """The lines that can hold a value: those with a word of the vocabulary or the name of an imported dtype."""
-        names = [local.encode() for local in (*self.names.dtypes, *self._typed, *self._starting())]
+        names = [local.encode() for local in (*self.names.dtypes, *self._typed, *self._compiling, *self._starting())]
         stems = [f"{quote}{stem}".encode() for stem in self.vocabulary.half_stems for quote in "\"'"]
         return self.tree.lines_with(needles_of_words(self.vocabulary), (b"getattr(", b"eval(", *names, *stems))
 
@@ -126,6 +126,11 @@ class Finder:
             for local, (module, _, name) in found.items()
             if name in self.vocabulary.types and module in {"torch", "torch.cuda"}
         }
+
+    @property
+    def _compiling(self) -> Iterator[str]:
+        """The names under which the file imports a function that is told where it is called."""
+        return (local for local, full in self.names.functions.items() if full in self.vocabulary.calls)
 
     def _starting(self) -> Iterator[str]:
         """The names by which the file calls a class that starts a program, where they are not those of the class."""
@@ -378,6 +383,9 @@ class Finder:
             found = self.at(forms.OBJECT, self._half_dtypes[node.id], node, ancestors)
             found.role.facts.add("unresolved")
             yield found
+        elif self.names.functions.get(node.id) in self.vocabulary.calls and isinstance(node.ctx, ast.Load):
+            if not self.names.is_shadowed(node.id, ancestors):
+                yield from self._compiled(self.names.functions[node.id], node, ancestors)
         elif node.id in self._typed and not self.names.is_shadowed(node.id, ancestors):
             found = self.at(forms.TYPE, self._typed[node.id], node, ancestors)
             found.role.facts.add("unresolved")
@@ -409,7 +417,9 @@ class Finder:
             found.role = replace(found.role, name="method-cast", callee=None)
             yield found
         elif f"torch.{node.attr}" in self.vocabulary.calls and self.names.is_torch(node.value, ancestors):
-            yield self._compiled(node, ancestors)
+            yield from self._compiled(f"torch.{node.attr}", node, ancestors)
+        elif (method := self._compiles_module(node, ancestors)) is not None:
+            yield from self._compiled(method, node, ancestors)
         elif _ENUM.fullmatch(last_name(node.value) or ""):
             yield from self._enum(node, ancestors)
         yield from self._gate(node, ancestors)
@@ -431,14 +441,35 @@ class Finder:
         """Index of the dot of ``.name``: the last one before the name."""
         return self.source.text.rindex(".", 0, self.tree.end(node) - len(node.attr) + 1)
 
-    def _compiled(self, node: ast.Attribute, ancestors: Ancestors) -> Found:
-        """``torch.compile``, called or as a decorator."""
-        name = f"torch.{node.attr}"
+    def _compiled(self, name: str, node: ast.Attribute | ast.Name, ancestors: Ancestors) -> Iterator[Found]:
+        """``torch.compile``, called or as a decorator; not with a backend that generates no code for the GPU."""
+        if self._has_plain_backend(ancestors[-1] if _is_called(node, ancestors) else None):
+            return
         role = Role("switch", key=name)
+        word = name.rpartition(".")[2]
         tests = [parent.test for parent in ancestors if isinstance(parent, (ast.If, ast.IfExp))]
-        if any(node.attr in self.tree.text(test) for test in tests):
+        if any(word in self.tree.text(test) for test in tests):
             role.facts.add("gated")
-        return self.at(forms.CALL, name, node, ancestors, role)
+        yield self.at(forms.CALL, name, node, ancestors, role)
+
+    def _has_plain_backend(self, call: ast.AST | None) -> bool:
+        method = self.vocabulary.module_compile
+        if not isinstance(call, ast.Call) or method is None:
+            return False
+        return any(string(word.value) in method.plain_backends for word in call.keywords if word.arg == method.chooses)
+
+    def _compiles_module(self, node: ast.Attribute, ancestors: Ancestors) -> str | None:
+        """What ``model.compile()`` and ``layer.compile(dynamic=True)`` stand for, in a file that knows torch."""
+        method = self.vocabulary.module_compile
+        if method is None or node.attr != method.method or not _is_called(node, ancestors):
+            return None
+        call = ancestors[-1]
+        if not isinstance(call, ast.Call) or call.args or not self.names.knows_torch:
+            return None
+        words = {word.rstrip("s") for word in (last_name(node.value) or "").lower().split("_")}
+        given = {word.arg for word in call.keywords if word.arg}
+        is_module = given <= method.arguments if given else not method.owners.isdisjoint(words)
+        return method.stands_for if is_module else None
 
     def _enum(self, node: ast.Attribute, ancestors: Ancestors) -> Iterator[Found]:
         """``attention_backend=AttnBackend.fused``: a named kernel by an enum."""

@@ -57,6 +57,13 @@ class Names:
             else:
                 self.functions[local] = f"{node.module}.{alias.name}"
 
+    @property
+    def knows_torch(self) -> bool:
+        """Whether the file imports torch, or something from it."""
+        return bool(self.torch or self.dtypes) or any(
+            full.partition(".")[0] == "torch" for full in self.functions.values()
+        )
+
     def is_torch(self, node: ast.AST, ancestors: Ancestors) -> bool:
         """Whether the expression is the torch module, seen from under ``ancestors``.
 
