@@ -158,3 +158,29 @@ def test_a_kernel_beside_one_that_runs(line: str) -> None:
 def test_the_plain_kernel_is_allowed_again() -> None:
     code = "with torch.backends.cuda.sdp_kernel(True, enable_math=False): ...\nenable_math_sdp(False)\n"
     assert run("m.py", code).text == code.replace("False", "True")
+
+
+UNLESS = [
+    ("self.bf16 = {}", "not self.fp16"),
+    ("self.bf16 = {} if self.bf16 is None else self.bf16", "not (self.fp16)"),
+    ("use_bf16 = {}", "not fp16"),
+    ("args = Arguments(bf16={}, fp16=fp16)", "not fp16"),
+    ('cfg = {{"bf16": {}, "fp16": args.fp16}}', "not args.fp16"),
+    ('cfg["bf16"] = {}', 'not cfg["fp16"]'),
+]
+
+
+@pytest.mark.parametrize(("line", "test"), UNLESS)
+def test_bf16_wherever_fp16_is_off(line: str, test: str) -> None:
+    assert run("m.py", line.format(test) + "\n").text == line.format("False") + "\n"
+
+
+@pytest.mark.parametrize("line", ["args.fp16 = not args.bf16", "args.bf16 = not args.cpu", "ok = not args.fp16"])
+def test_another_switch_that_is_off(line: str) -> None:
+    assert run("m.py", f"{line}\n").text == f"{line}\n"
+
+
+@pytest.mark.parametrize("key", ["mixed_precision_param", "mixed_precision_reduce"])
+def test_the_dtypes_of_a_training_section(key: str) -> None:
+    code = f'training = Training(seq_len=8, {key}="bfloat16")\n'
+    assert run("m.py", code).text == code.replace("bfloat16", "float32")

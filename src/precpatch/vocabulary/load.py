@@ -214,14 +214,14 @@ def _settings_of(file: Checked) -> Iterable[Setting]:
     concept = file.text("concept")
     file.text("says")
     for row in file.rows("settings"):
-        row.only("takes", "choices", "names", "variable", "unresolved")
+        row.only("takes", "choices", "names", "variable", "unresolved", "several")
         takes = row.words("takes")
         if not takes or not takes <= set(TAKES):
             raise row.fail(f"'takes' must be some of {', '.join(TAKES)}")
         choices = frozenset(word.lower() for word in row.list("choices"))
         if bool(choices) is not (CHOICE in takes):
             raise row.fail("'choices' goes with `takes: choice`, and the other way round")
-        flags = {"variable": row.flag("variable"), "unresolved": row.flag("unresolved")}
+        flags = {"variable": row.flag("variable"), "unresolved": row.flag("unresolved"), "several": row.flag("several")}
         for stack in row.mapping("names"):
             names = Checked(row.path, row.mapping("names"), row.where).list(stack)
             yield from (Setting(name, concept, takes, choices, (stack,), **flags) for name in names)

@@ -40,6 +40,7 @@ class Setting:
         stacks: the frameworks that have it under this name.
         variable: whether it is an environment variable, which only a shell, a config of an environment or a job sets.
         unresolved: whether it is told even where its value is known at run time only.
+        several: whether it takes a list, in which each item is told.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Setting:
     stacks: tuple[str, ...] = ()
     variable: bool = False
     unresolved: bool = False
+    several: bool = False
 
     def with_more(self, other: Setting) -> Setting:
         """This setting with what ``other``, of the same name, takes as well."""
@@ -60,6 +62,7 @@ class Setting:
             tuple(dict.fromkeys((*self.stacks, *other.stacks))),
             self.variable or other.variable,
             self.unresolved or other.unresolved,
+            self.several or other.several,
         )
 
     def tells(self, form: str, word: str) -> bool:

@@ -26,6 +26,7 @@ from precpatch.languages.python.tree import FUNCTIONS, Ancestors, Tree, dotted, 
 from precpatch.languages.site import Site
 from precpatch.languages.source import SourceFile
 from precpatch.languages.tell import Name
+from precpatch.languages.twins import twin_of
 from precpatch.languages.words_of_text import settings_in
 from precpatch.vocabulary import Program, Setting, Vocabulary
 from precpatch.vocabulary.needles import needles_of_words
@@ -781,8 +782,10 @@ class Finder:
 
     def assignment(self, node: ast.Assign, ancestors: Ancestors) -> Iterator[Found]:
         """``args.bf16 = torch.cuda.is_bf16_supported()``; a variable is told where it is used."""
-        if isinstance(node.targets[0], (ast.Attribute, ast.Subscript)):
-            yield from self._checked(last_name(node.targets[0]), node.value, (*ancestors, node))
+        target = node.targets[0]
+        is_unless = isinstance(node.value, ast.UnaryOp) and isinstance(target, ast.Name)
+        if is_unless or isinstance(target, (ast.Attribute, ast.Subscript)):
+            yield from self._checked(last_name(target), node.value, (*ancestors, node))
 
     def _checked(self, key: str | None, value: ast.expr, ancestors: Ancestors) -> Iterator[Found]:
         """A switch of bfloat16 that is on where a check says yes that counts emulation."""
@@ -791,11 +794,22 @@ class Finder:
             return
         if not self.vocabulary.named_in(key, "bfloat16"):
             return
+        for each in (value, *((value.body, value.orelse) if isinstance(value, ast.IfExp) else ())):
+            if self._is_unless_twin(each, key):
+                yield self.at(forms.UNRESOLVED, "unless-fp16", each, ancestors, Role("switch", key=key))
+                return
         yes = self.conditions.asked_by(value).yes
         if "permissive-guard" in yes and yes.isdisjoint({"capability-guard", "strict-guard"}):
             role = replace(self.roles.of(value, ancestors), name="switch", key=key)
             role.facts.add("permissive-guard")
             yield self.at(forms.UNRESOLVED, "checked", value, ancestors, role)
+
+    def _is_unless_twin(self, value: ast.expr, key: str) -> bool:
+        """``not args.fp16``, for ``bf16``."""
+        if not isinstance(value, ast.UnaryOp) or not isinstance(value.op, ast.Not):
+            return False
+        name = last_name(value.operand)
+        return name is not None and name.lower() in {twin_of(key).lower(), twin_of(key.rpartition("_")[2]).lower()}
 
     def imported(self, node: ast.Import | ast.ImportFrom, ancestors: Ancestors) -> Iterator[Found]:
         """``import triton``, ``from flash_attn.bert_padding import unpad_input`` and the like."""

@@ -39,7 +39,7 @@ from precpatch.languages.python.find import Finder, Found
 from precpatch.languages.python.links import Links
 from precpatch.languages.python.names import ImportedDtype
 from precpatch.languages.python.tree import Tree
-from precpatch.languages.site import BOOLEAN, TYPE, Site
+from precpatch.languages.site import BOOLEAN, TYPE, UNRESOLVED, Site
 from precpatch.languages.source import ReadError, SourceFile
 from precpatch.languages.tell import Teller
 from precpatch.patch.edits import Edit
@@ -176,6 +176,8 @@ class PythonReading(SiteReading):
         if mention.spelling == "method":
             old = self.vocabulary.spell(mention.value, "method")
             return spans.replace_method(text, old, self.vocabulary.spell(value, "method"))
+        if site.form == UNRESOLVED and value in ("true", "false"):
+            return value.title()
         if site.form == BOOLEAN and text in ("True", "False"):
             return spell.boolean(text, value)
         if "composed" in site.facts:

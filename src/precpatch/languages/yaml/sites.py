@@ -176,6 +176,8 @@ class Sites:
 
     def _setting_takes(self, scalar: Scalar, word: str) -> bool:
         """Whether the scalar stands under the key of a setting for which a word like it can say something."""
+        if self._is_one_of_several(scalar):
+            return True
         key = scalar.key if scalar.slot == "value" else self._option_before(scalar)
         setting = self.vocabulary.setting(key, self._key_above(scalar)) if key else None
         if setting is None:
@@ -185,6 +187,11 @@ class Sites:
         if spell.is_boolean(word):
             return BOOLEAN in setting.takes
         return setting.tells(TEXT, word)
+
+    def _is_one_of_several(self, scalar: Scalar) -> bool:
+        """Whether the scalar is an item of the list that a setting takes, and says something of it."""
+        setting = self.vocabulary.setting(scalar.key) if scalar.slot == "item" else None
+        return setting is not None and setting.several and setting.tells(TEXT, scalar.value)
 
     def _whole(self, scalar: Scalar, form: str, bare: bool) -> Site:
         return self._whole_of(self._site(scalar), scalar, form, bare)
@@ -206,6 +213,8 @@ class Sites:
             facts.add("variable")
         role = {"key": "key", "value": "value", "item": "lookup"}.get(scalar.slot, "text")
         option = self._option_before(scalar)
+        if self._is_one_of_several(scalar):
+            role = "value"
         if option:
             facts = facts - {"in-list"} | {"argv"}
             words = frozenset(facts)
