@@ -23,8 +23,11 @@ _OPTION = re.compile(
     r"(?<![\w./-])--(?P<path>[A-Za-z][\w.-]*)(?:[ \t]+['\"]?(?P<value>[A-Za-z0-9][\w./-]*))?(?![\w.=-])"
 )
 _ENTRY = re.compile(
-    r"""(?:^|[{,])[ \t]*(?:- )?['"]?(?P<path>[A-Za-z_][\w.]*)['"]?\s*:\s+['"]?(?P<value>\w+)""", re.MULTILINE
+    r"""(?:^|[{,])[ \t]*(?:- )?(?P<quote>['"])?(?P<path>[A-Za-z_][\w.]*)"""
+    r"""(?(quote)['"]\s*:\s*|\s*:\s+)['"]?(?P<value>\w+)""",
+    re.MULTILINE,
 )
+_SECTION = re.compile(r"""['"]?(?P<section>[A-Za-z_]\w{0,80})['"]?\s*:\s*\{(?P<body>[^{}]{1,400})\}""")
 _ARGUMENT = re.compile(r"(?:--?|\+{1,2}|~)[A-Za-z_]|(?:\+{1,2}|~)?[A-Za-z_][\w./@-]*=")
 _LAUNCH = re.compile(r"\s-m\s+\w|\.(?:py|sh)\b")
 _MAX_WORD = 200
@@ -76,6 +79,21 @@ def settings_in(text: str, vocabulary: Vocabulary) -> Iterator[Word]:
         setting = _setting(match["path"], vocabulary)
         if setting is not None and _says(setting, match["value"]):
             yield _word(match, "override")
+    yield from _in_sections(text, vocabulary)
+
+
+def _in_sections(text: str, vocabulary: Vocabulary) -> Iterator[Word]:
+    """The settings that need the section they stand in: ``"bf16": {"enabled": true}``."""
+    if "{" not in text:
+        return
+    for section in islice(_SECTION.finditer(text), _MOST):
+        for match in _ENTRY.finditer(text, section.start("body") - 1, section.end("body")):
+            path = f"{section['section']}.{match['path']}"
+            setting = _setting(path, vocabulary)
+            if setting is not None and "." in setting.name and _says(setting, match["value"]):
+                place = match.start(), *match.span("value")
+                form = spell.form_of(match["value"])
+                yield Word(path, setting.name, match["value"], form, *place, frozenset({"override"}))
 
 
 def _is_command(text: str) -> bool:

@@ -27,17 +27,23 @@ from precpatch.languages.site import Site
 from precpatch.languages.source import SourceFile
 from precpatch.languages.tell import Name
 from precpatch.languages.twins import twin_of
-from precpatch.languages.words_of_text import settings_in
+from precpatch.languages.words_of_text import Word, settings_in
 from precpatch.vocabulary import Program, Setting, Vocabulary
 from precpatch.vocabulary.needles import needles_of_words
 from precpatch.vocabulary.words import BOOLEAN, NUMBER
 
 _OVERRIDE = re.compile(r"(?:--)?[+~]{0,2}(?P<key>[A-Za-z_][\w./@-]*)=(?P<quote>['\"]?)(?P<value>[\w./?:+-]+)(?P=quote)")
 _IN_COMMAND = re.compile(
-    r"(?<![\w.])(?:[+]{0,2}(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*=|(?P<key>\w+)['\"]?\s*:\s+|--(?P<option>[\w.-]+)[ =])['\"]?"
-    r"(?P<value>[A-Za-z]\w*)\b"
+    r"(?<![\w.])(?:[+]{0,2}(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*=|(?P<key>\w+)(?:['\"]\s*:\s*|\s*:\s+)|"
+    r"--(?P<option>[\w.-]+)[ =])['\"]?(?P<value>[A-Za-z]\w*)\b"
 )
 _FLAG = re.compile(r"--([A-Za-z]\w*)")
+_TABLE = re.compile(r"(?i)\w*dtypes?(?:_(?:map|mapping|table|dict))?")
+"""The name of a table that gives dtypes by their names, wherever it stands."""
+
+_CONVERTS = re.compile(r"(?i)dtype\w*\Z")
+"""The name of a function that makes a dtype of a name."""
+
 _ENUM = re.compile(r"[A-Z]\w*[a-z]\w*")
 _SCALER = re.compile(r"(?i)grad_?scal|loss_?scaler|\bscaler|_scaler\b|scale_loss")
 """What a file says that scales its gradients; a scaler of something else, such as an auxiliary loss, is none."""
@@ -174,7 +180,7 @@ class Finder:
         self.flows.look_up(name for name in names if self.vocabulary.setting(name) is None)
         composed = {id(node): (node, ancestors) for node, ancestors in (*self.nodes, *self.flows.places)}
         for node, ancestors in composed.values():
-            for each in self.composed(node, ancestors):
+            for each in (*self.composed(node, ancestors), *self.filled(node, ancestors)):
                 given = self._taken.get(id(each.node))
                 if given is not None:
                     self.flows.give(given, each.role)
@@ -194,6 +200,8 @@ class Finder:
         key = None
         if isinstance(parent, ast.keyword):
             key = parent.arg
+            if fold.is_composed(ancestors[-2]):
+                return True
         elif isinstance(parent, ast.Dict):
             at = self.tree.place_of(node, parent.values)
             key = string(parent.keys[at]) if at is not None else None
@@ -201,6 +209,8 @@ class Finder:
             key = last_name(parent.targets[0]) if parent.value is node else None
         elif isinstance(parent, ast.FormattedValue):
             return True
+        elif isinstance(parent, ast.Tuple) and len(ancestors) > 1:  # "a=%s b=%s" % (x, y)
+            return fold.is_composed(ancestors[-2])
         elif isinstance(parent, (ast.BinOp, ast.Call)):
             return (
                 parent.func is not node and fold.is_composed(parent)
@@ -225,6 +235,8 @@ class Finder:
         if role.name == "value" and setting is not None:
             is_told = NUMBER in setting.takes and literal is not None  # where it stands, and not where it is taken
             return role if is_told or not setting.unresolved else None
+        if role.name == "value" and _CONVERTS.search(role.callee or ""):
+            return role
         if role.name == "comparison" and role.test is not None and self._chooses_half(role.test, ancestors):
             return replace(role, name="value", key=last_name(node))
         return None
@@ -285,6 +297,33 @@ class Finder:
             if found.node is node:
                 found.role.facts.add("composed")
             yield found
+
+    def filled(self, node: ast.AST, ancestors: Ancestors) -> Iterator[Found]:
+        """The settings of a command that is put together, where their values are what fills it in."""
+        if not fold.is_composed(node) or fold.is_inside(ancestors) or not isinstance(node, ast.expr):
+            return
+        above = (*ancestors, node)
+        parts = fold.parts_of(node, lambda each: self.flows.literal(each, above)) or []
+        if not 1 < len(parts) < _MOST_PARTS or not _is_filled(parts):
+            return
+        text = fold.text_of(parts)
+        for word in (*settings_in(text, self.vocabulary), *self._names_set_in(text)):
+            part = fold.part_with(parts, word.start, word.end)
+            if part is None or part.node is None or part.text != word.value:
+                continue
+            found = self._at_part(node, ancestors, parts, word.value, (word.start, word.end))
+            if found.node is not node and found.role.name not in _SPEAKS:
+                found.form = word.form
+                found.role = Role("value", word.key, word.path, facts={"override"})
+                yield found
+
+    def _names_set_in(self, text: str) -> Iterator[Word]:
+        """The dtypes and implementations that a command names for a setting."""
+        for match in islice(_IN_COMMAND.finditer(text), _MOST_PARTS):
+            path = match[0][: match.start("value") - match.start()].strip(" \t=:'\"+-")
+            key = path.rpartition(".")[2].replace("-", "_")
+            if self.vocabulary.is_looked_for(match["value"]) and self.vocabulary.is_of(key, "precision", "attention"):
+                yield Word(path, key, match["value"], forms.TEXT, match.start(), *match.span("value"), frozenset())
 
     def _named_in(self, text: str) -> tuple[int, int]:
         """Where the name of a dtype stands in a text that is its name, with the module before it or without."""
@@ -520,7 +559,9 @@ class Finder:
     def _keys_of(self, table: ast.expr, ancestors: Ancestors) -> frozenset[str] | None:
         """The keys of a table of dtypes: one of the file's own by its name, or one that is written on the spot."""
         if isinstance(table, (ast.Name, ast.Attribute)):
-            return self._tables.get(last_name(table) or "")
+            name = last_name(table) or ""
+            is_elsewhere = name not in self._tables and _TABLE.fullmatch(name) is not None
+            return frozenset() if is_elsewhere else self._tables.get(name)
         if isinstance(table, ast.Dict):
             keys, values = [string(key) for key in table.keys[:_MOST_PARTS]], table.values[:_MOST_PARTS]
         elif isinstance(table, ast.Call) and dotted(table.func) == "dict":
@@ -604,7 +645,7 @@ class Finder:
         elif (flag := _FLAG.fullmatch(text)) and not self.roles.declares_option(node, ancestors):
             role = replace(self.roles.of(node, ancestors), name="value", key=flag[1], facts={"cli-flag"})
             yield self.at(forms.BOOLEAN, "True", node, ancestors, role)
-        elif "=" in text or " " in text:
+        elif "=" in text or " " in text or "\n" in text:
             yield from self._override(node, ancestors, text)
         elif text.isprintable() and text:
             if ":" in text:
@@ -612,7 +653,8 @@ class Finder:
             found = self.at(forms.TEXT, text, node, ancestors)
             if found.role.name == "value" and found.role.key:
                 self._qualify(found)
-                if spell.is_boolean(text) and self.roles.is_option(found.role):  # type=str2bool
+                is_read = "override" in found.role.facts or self.roles.is_option(found.role)  # type=str2bool
+                if spell.is_boolean(text) and is_read:
                     found.form = forms.BOOLEAN
                 yield found
 
@@ -724,6 +766,7 @@ class Finder:
             role = Role("switch", key=node.func.attr, facts={"no-scaler"})
             yield self.at(forms.CALL, node.func.attr, node, ancestors, role)
         yield from (each for each in self.composed(node, ancestors) if id(each.node) not in self._taken)
+        yield from self._filled_here(node, ancestors)
         yield from self._evaluated(node, ancestors)
         yield from self._run_as_code(node, ancestors)
         yield from self._started_by_call(node, ancestors)
@@ -913,11 +956,17 @@ class Finder:
         if found:
             yield from (each for each in found if id(each.node) not in self._taken)
             return
+        yield from self._filled_here(node, ancestors)
         yield from self._override(node, ancestors, text)
+
+    def _filled_here(self, node: ast.expr, ancestors: Ancestors) -> Iterator[Found]:
+        """What fills in a command and stands in it; what is given a name first is told where it stands."""
+        yield from (each for each in self.filled(node, ancestors) if id(each.node) not in self._taken)
 
     def operation(self, node: ast.BinOp, ancestors: Ancestors) -> Iterator[Found]:
         """``"bfloat" + "16"``, ``"a.dtype=%s" % name``."""
         yield from (each for each in self.composed(node, ancestors) if id(each.node) not in self._taken)
+        yield from self._filled_here(node, ancestors)
 
     # --- what the conditions around a place add ----------------------------------------------------------------
 
@@ -1039,9 +1088,17 @@ def _f_string_text(part: ast.expr) -> str:
     return string(part) or ""
 
 
+def _is_filled(parts: list[fold.Part]) -> bool:
+    """Whether something fills in a text that may set something by it."""
+    return any("=" in part.text or "--" in part.text for part in parts) and any(
+        part.node is not None and part.text.replace("_", "").isalnum() for part in parts
+    )
+
+
 def _adds_text(node: ast.BinOp) -> bool:
     """``"a=" + b``, ``"a=%s" % b``."""
-    return fold.is_composed(node) and string(node.left) is not None
+    left = node.left.right if isinstance(node.left, ast.BinOp) else node.left  # "a=" + b + " c=" + d
+    return fold.is_composed(node) and string(left) is not None
 
 
 def _is_below(node: ast.AST, top: ast.AST) -> bool:

@@ -185,12 +185,22 @@ class Climb:
         if option and option.startswith("--") and "=" not in option:
             self.role.facts.add("argv")
             return self.end("value", option)
+        if position == 1 and len(elements) == 2 and self._is_pair(parent, string(elements[0])):
+            return self.end("value", string(elements[0]))
         target = self._unpacked_target(parent, position)
         if target is not None:
             return self.end("value", last_name(target) or "")
         if self.role.container is None:
             self.role.container = parent
         return False
+
+    def _is_pair(self, parent: ast.AST, path: str | None) -> bool:
+        """``[("actor.dtype", "bfloat16"), ...]``: a list of settings, each by its path."""
+        above = self.ancestors[self._at - 1] if self._at else None
+        if not path or "." not in path or not isinstance(above, (ast.List, ast.Tuple)):
+            return False
+        section, _, key = path.rpartition(".")
+        return self.vocabulary.setting(key, section.rpartition(".")[2]) is not None
 
     def _unpacked_target(self, parent: ast.AST, position: int) -> ast.AST | None:
         above = self.ancestors[self._at - 1] if self._at else None

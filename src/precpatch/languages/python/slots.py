@@ -70,7 +70,8 @@ class Slots:
             return None
         self._boxes[id(table)] = table
         start = self._inside(node, key)
-        return Slot(key, start, start + len(key), id(table), self.of(table, above, depth - 1), len(table.keys) == 1)
+        outer = _section_in(key) or self.of(table, above, depth - 1)
+        return Slot(key, start, start + len(key), id(table), outer, len(table.keys) == 1)
 
     def _inside(self, node: ast.AST, key: str) -> int:
         """The index of a key's first character inside its quotes; -1 where it is written in another way."""
@@ -82,10 +83,18 @@ class Slots:
         key = last_name(target)
         if key is None:
             return None
+        if section := _section_in(key):
+            return Slot(key, renames=False, above=section)
         holder = last_name(target.value) if isinstance(target, (ast.Attribute, ast.Subscript)) else None
         if holder is None and above and isinstance(above[-1], ast.ClassDef):
             holder = section_of(above[-1].name)
         return Slot(key, renames=False, above=Slot(holder) if holder else None)
+
+
+def _section_in(key: str) -> Slot | None:
+    """The section that a dotted key names: ``rollout`` of ``"actor.rollout.name"``."""
+    section = key.rpartition(".")[0].rpartition(".")[2]
+    return Slot(section) if section else None
 
 
 def section_of(name: str) -> str:

@@ -15,6 +15,9 @@ _MAX_TEXT = 4000
 """A text of more characters is no command."""
 
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=\S*")
+_FLAG = re.compile(r"-[A-Za-z]{1,3}")
+"""An option of Python that takes no word after it."""
+
 _GOES_BEFORE = frozenset({"&&", "||", ";", "exec", "nohup"})
 _ARGUMENT = re.compile(r"-{1,2}[A-Za-z]|[^\s/]*/")
 """What a command has and prose has not: an option, or a path."""
@@ -53,11 +56,21 @@ def by_text(text: str, ancestors: Ancestors, vocabulary: Vocabulary) -> Program 
     begin = True
     for at, word in enumerate(words):
         if begin and not _ASSIGNED.fullmatch(word):
-            is_module = words[at + 1 : at + 2] == ["-m"]  # python -m MODULE
-            for place in (at, at + 2) if is_module else (at,):
+            module = _module_after(words, at)
+            for place in (at, module) if module else (at,):
                 found = vocabulary.started_by(words, place) if place < len(words) else None
                 if found is not None:
                     return found[0] if is_joined or _has_arguments(words[place + found[1] :]) else None
             begin = False
         begin = begin or word in _GOES_BEFORE or word.endswith(";") or words[max(at - 1, 0) : at + 1] == ["uv", "run"]
     return None
+
+
+def _module_after(words: list[str], at: int) -> int:
+    """Where the module of ``python -u -m MODULE`` stands, after the word at ``at``; 0 for another command."""
+    for place in range(at + 1, len(words) - 1):
+        if words[place] == "-m":
+            return place + 1
+        if not _FLAG.fullmatch(words[place]):
+            break
+    return 0
