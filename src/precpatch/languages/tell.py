@@ -110,7 +110,8 @@ class Teller:
             return None
         dtype = self.vocabulary.dtype_of(site.word)
         if dtype is not None and dtype[0] == "auto":  # hands the choice to the model's config, under this key only
-            return Name("dtype", *dtype) if site.key == "torch_dtype" else None
+            loads = site.key == "dtype" and (site.callee or "").endswith(".from_pretrained")
+            return Name("dtype", *dtype) if loads or site.key == "torch_dtype" else None
         if dtype is not None and (self.quiet or dtype[0] not in self.vocabulary.quiet) and self._counts(site, DTYPE):
             return Name("dtype", *dtype)
         attention = self.vocabulary.attention_of(site.word) if dtype is None else None

@@ -122,7 +122,9 @@ class Finder:
         """The lines that can hold a value: those with a word of the vocabulary or the name of an imported dtype."""
         names = [local.encode() for local in (*self.names.dtypes, *self._typed, *self._compiling, *self._starting())]
         stems = [f"{quote}{stem}".encode() for stem in self.vocabulary.half_stems for quote in "\"'"]
-        return self.tree.lines_with(needles_of_words(self.vocabulary), (b"getattr(", b"eval(", *names, *stems))
+        return self.tree.lines_with(
+            needles_of_words(self.vocabulary), (b"getattr(", b"eval(", b".from_pretrained(", *names, *stems)
+        )
 
     @cached_property
     def _typed(self) -> dict[str, str]:
@@ -178,7 +180,8 @@ class Finder:
         """Find out what the named values of the file are used for."""
         names = {name for node, ancestors in self.nodes for name in self._may_hold(node, ancestors)}
         self.flows.look_up(name for name in names if self.vocabulary.setting(name) is None)
-        composed = {id(node): (node, ancestors) for node, ancestors in (*self.nodes, *self.flows.places)}
+        places = (place for place in (*self.nodes, *self.flows.places) if fold.is_composed(place[0]))
+        composed = {id(node): (node, ancestors) for node, ancestors in places}
         for node, ancestors in composed.values():
             for each in (*self.composed(node, ancestors), *self.filled(node, ancestors)):
                 given = self._taken.get(id(each.node))
@@ -765,8 +768,9 @@ class Finder:
         if isinstance(node.func, ast.Attribute) and node.func.attr in self.vocabulary.calls and not self.knows_scaler:
             role = Role("switch", key=node.func.attr, facts={"no-scaler"})
             yield self.at(forms.CALL, node.func.attr, node, ancestors, role)
-        yield from (each for each in self.composed(node, ancestors) if id(each.node) not in self._taken)
-        yield from self._filled_here(node, ancestors)
+        if fold.is_composed(node):
+            yield from (each for each in self.composed(node, ancestors) if id(each.node) not in self._taken)
+            yield from self._filled_here(node, ancestors)
         yield from self._evaluated(node, ancestors)
         yield from self._run_as_code(node, ancestors)
         yield from self._started_by_call(node, ancestors)
@@ -1008,7 +1012,8 @@ class Finder:
         kinds = next((kinds for fact, kinds in _TAKERS.items() if fact in role.facts), None)
         if kinds is not None and isinstance(found.node, ast.Constant) and role.allowed is None:
             taker = next((node for node in reversed(found.ancestors) if isinstance(node, kinds)), None)
-            role.allowed = self.conditions.names_known_to(taker, role.key) if taker is not None else None
+            is_asked = isinstance(taker, FUNCTIONS) or (taker and f".{role.key}" in self.tree.text(taker))
+            role.allowed = self.conditions.names_known_to(taker, role.key) if taker and is_asked else None
         if len(known) > 1:
             role.facts.add("dispatch")
 
