@@ -94,3 +94,57 @@ def test_a_table_of_another_file(use: str, table: str) -> None:
     assert run("m.py", f"x = y.to({use.format(table)})\n").reports == [(1, "dtype-table-key-unknown")]
     assert run("m.py", f"ok = y.dtype == {use.format(table)}\n").reports == []
     assert run("m.py", f"n = {use.format('counts')}\n").reports == []
+
+
+PUT_BEHIND = [
+    'cmd.append(f"--dtype={x or {}}")',
+    'cmd.append("--dtype=" + ({} if fast else "float32"))',
+    'run(f"python t.py +model.dtype={({} if fast else None)}")',
+    'cmd = f"python t.py --seed {s} --dtype {x or {}} --name {n}"',
+    'python("t.py", "--dtype", {})',
+]
+
+
+@pytest.mark.parametrize("line", PUT_BEHIND)
+def test_a_value_behind_the_text_that_names_its_setting(line: str) -> None:
+    code = line.replace("{}", "'bfloat16'") + "\n"
+    assert run("m.py", code).text == code.replace("bfloat16", "float32")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "print(f\"dtype={x or 'bfloat16'}\")",
+        'logger.info("dtype=" + ("bfloat16" if fast else "float32"))',
+        "name = f\"run-{x or 'bfloat16'}\"",
+        "path = f\"/models/{x or 'bfloat16'}/a\"",
+        'python("t.py", "--name", "bfloat16")',
+        'p.add_argument("--dtype", "bfloat16")',
+        'note = "dtype=bfloat16 is fast"',
+    ],
+)
+def test_a_value_behind_another_text(line: str) -> None:
+    outcome = run("m.py", f"{line}\n")
+    assert (outcome.text, outcome.reports) == (f"{line}\n", [])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'kw = "dtype=bfloat16,utilization=0.5"',
+        'args = ["--model_args", "pretrained=x,dtype=bfloat16"]',
+        'cmd = f"lm_eval --model_args pretrained={m},dtype=bfloat16"',
+    ],
+)
+def test_pairs_with_commas(line: str) -> None:
+    assert run("m.py", f"{line}\n").reports == [(1, "embedded-command")]
+
+
+@pytest.mark.parametrize(
+    "value", ["(torch.float32, torch.bfloat16)[{}]", "{{True: torch.bfloat16, False: torch.float32}}[{}]"]
+)
+def test_one_of_two_dtypes_by_a_flag(value: str) -> None:
+    code = f"import torch\nx = {value.format('int(fast)')}\n"
+    assert run("m.py", code).text == code.replace("bfloat16", "float32")
+    asked = f"import torch\nx = {value.format('args.bf16')}\n"
+    assert run("m.py", asked).text == asked

@@ -34,7 +34,7 @@ from precpatch.vocabulary.words import BOOLEAN, NUMBER
 
 _OVERRIDE = re.compile(r"(?:--)?[+~]{0,2}(?P<key>[A-Za-z_][\w./@-]*)=(?P<quote>['\"]?)(?P<value>[\w./?:+-]+)(?P=quote)")
 _IN_COMMAND = re.compile(
-    r"(?<![\w.])(?:[+]{0,2}(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*=|(?P<key>\w+)(?:['\"]\s*:\s*|\s*:\s+)|"
+    r"(?<![\w.])(?:(?:(?<=,)|\A(?=\S+,))(?P<pair>\w+)=|[+]{0,2}(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*=|(?P<key>\w+)(?:['\"]\s*:\s*|\s*:\s+)|"
     r"--(?P<option>[\w.-]+)[ =])['\"]?(?P<value>[A-Za-z]\w*)\b"
 )
 _FLAG = re.compile(r"--([A-Za-z]\w*)")
@@ -917,7 +917,7 @@ class Finder:
         """The dtypes and implementations that a command, or a mapping, in a string names, each at its own place."""
         at = 0
         for embedded in islice(_IN_COMMAND.finditer(text), _MOST_PARTS):
-            key = (embedded["key"] or embedded["option"] or "").rpartition(".")[2].replace("-", "_")
+            key = (embedded["key"] or embedded["option"] or embedded["pair"] or "").rpartition(".")[2].replace("-", "_")
             if key and not self.vocabulary.is_of(key, "precision", "attention"):
                 continue
             if not self.vocabulary.is_looked_for(embedded["value"]):

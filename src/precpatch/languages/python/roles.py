@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -52,6 +52,9 @@ _MOST_ARGUMENTS = 50
 """A call of more arguments than this gives no dtype a name, and declares no option."""
 
 _CLASS = re.compile(r"[A-Z]\w*[a-z]\w*")
+_ASKS_FOR_VALUE = re.compile(r"(?<![\w.-])((?:--|\+{1,2})[\w.-]{1,200}(?=[= ])|[\w.]{1,200}(?==))[= ]['\"]?\Z")
+"""What stands in a text before the value of a setting."""
+
 _ENUM_BASES = re.compile(r"(?:\w+\.)?(?:Int|Str|Flag|Int)?(?:Enum|Flag)\w*")
 
 
@@ -142,6 +145,7 @@ class Climb:
         self.ancestors = ancestors
         self.role = Role("text")
         self._at = 0
+        self._filled: str | None = None
 
     def run(self) -> Role:
         """Climb until a parent ends it; what no parent knows stays "text"."""
@@ -155,6 +159,10 @@ class Climb:
             child = parent
         if self.role.container is not None and self.role.name == "value" and "argv" not in self.role.facts:
             self.role.name = "lookup"
+        if self._filled and self.role.name in {"value", "lookup", "text"}:
+            path = self._filled.lstrip("-+~").replace("-", "_")
+            facts = self.role.facts - {"collected", "in-call", "in-f-string"} | {"override"}
+            return replace(self.role, name="value", key=path.rpartition(".")[2], key_path=path, facts=facts)
         return self.role
 
     def above(self, parent: ast.AST) -> Ancestors:
@@ -190,9 +198,19 @@ class Climb:
         target = self._unpacked_target(parent, position)
         if target is not None:
             return self.end("value", last_name(target) or "")
-        if self.role.container is None:
+        if self.role.container is None and not self._is_asked_by_flag(parent):
             self.role.container = parent
         return False
+
+    def _is_asked_by_flag(self, parent: ast.AST) -> bool:
+        """``(v, w)[flag]``, ``{True: v, False: w}[flag]``: one of two, where the flag does not ask for it by name."""
+        above = self.ancestors[self._at - 1] if self._at else None
+        if not isinstance(above, ast.Subscript) or above.value is not parent or isinstance(self.node, ast.Constant):
+            return False
+        return not any(
+            isinstance(each, (ast.Name, ast.Attribute)) and self._names_half(last_name(each) or "")
+            for each in ast.walk(above.slice)
+        )
 
     def _is_pair(self, parent: ast.AST, path: str | None) -> bool:
         """``[("actor.dtype", "bfloat16"), ...]``: a list of settings, each by its path."""
@@ -216,6 +234,8 @@ class Climb:
         if position is None:
             return self.end("key")
         key = string(parent.keys[position])
+        if isinstance(getattr(parent.keys[position], "value", None), bool) and self._is_asked_by_flag(parent):
+            return False
         self.role.siblings = parent
         if key in _TEXT_ARGUMENTS:
             return self.end("message")
@@ -346,6 +366,10 @@ class Climb:
             return self.end("lookup")
         if short in _OPTION_CALLS and isinstance(self.node, ast.Constant):  # a name of the option
             return self.end("key")
+        before = string(call.args[position - 1]) if position > 0 else None
+        if before and before.startswith("--") and "=" not in before:  # sh.python("t.py", "--dtype", "bfloat16")
+            self.role.facts.add("argv")
+            return self.end("value", before)
         if short in _STRING_METHODS and isinstance(self.node, ast.Constant) and function != _SPLITS_COMMAND:
             return self.end("comparison")
         if short in _CONTAINER_METHODS and key is None:
@@ -446,7 +470,22 @@ class Climb:
     def formatted(self, parent: ast.AST, child: ast.AST) -> bool:
         """A dtype object in an f-string is only printed; of strings the reader looks at the whole."""
         self.role.facts.add("in-f-string")
+        at = self.tree.place_of(child, parent.values) if isinstance(parent, ast.JoinedStr) else None
+        if at and isinstance(parent, ast.JoinedStr):
+            self._fills(parent.values[at - 1])
         return isinstance(self.node, (ast.Attribute, ast.Name)) and self.end("text")
+
+    def joined(self, parent: ast.BinOp, child: ast.AST) -> bool:
+        """``"--dtype=" + v``: the text before it may name what it is for."""
+        if child is parent.right and isinstance(parent.op, ast.Add):
+            self._fills(parent.left.right if isinstance(parent.left, ast.BinOp) else parent.left)
+        return False
+
+    def _fills(self, before: ast.expr) -> None:
+        """Remember the setting that a text ends with, if it does, for what is put behind it."""
+        found = _ASKS_FOR_VALUE.search(string(before) or "") if isinstance(self.node, ast.Constant) else None
+        if found is not None and not self._filled:
+            self._filled = found[1]
 
     # --- statements --------------------------------------------------------------------------------------------
 
@@ -580,6 +619,7 @@ _STEPS: dict[type[ast.AST], _Step] = {
     ast.Attribute: Climb.attribute,
     ast.Subscript: Climb.subscript,
     ast.JoinedStr: Climb.formatted,
+    ast.BinOp: Climb.joined,
     ast.Assign: Climb.assign,
     ast.AnnAssign: Climb.annotated_assign,
     ast.AugAssign: Climb.augmented_assign,
