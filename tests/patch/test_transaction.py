@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from precpatch.errors import UserError
 from precpatch.patch.edits import Edit, NewFile, PatchSet
 from precpatch.patch.journal import Store
-from precpatch.patch.transaction import apply, not_writable, recover, revert
+from precpatch.patch.transaction import apply, not_writable, recover, revert, tidy
 
 OLD = {"a.py": b"x = bf16\r\n", "pkg/b.py": b"\xe9 bf16", "pkg/deep/c d.yaml": b"k: bf16\n", "other.py": b"pass\n"}
 NEW = {path: data.replace(b"bf16", b"fp32") for path, data in OLD.items()}
@@ -294,11 +294,56 @@ def test_a_hard_link_is_cut_so_that_the_other_name_stays(tree: Path) -> None:
     assert (tree / "a.py").read_bytes() == NEW["a.py"]
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="owners")
-def test_a_change_of_owner_is_noted(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    applied = apply(tree, to_fp32(tree, "a.py"))
-    assert [note.message.partition(":")[0] for note in applied.notes] == ["belonged to another user"]
+needs_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="gives files away")
+
+
+def refusing(number: int) -> Callable[..., None]:
+    """A ``chown`` that fails."""
+
+    def chown(*_: object) -> None:
+        raise OSError(number, os.strerror(number), "a.py")
+
+    return chown
+
+
+@needs_root
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EINVAL])
+def test_a_change_of_owner_is_noted(tree: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    os.chown(tree / "a.py", 12345, 12346)
+    with monkeypatch.context() as patch:  # as without CAP_CHOWN
+        patch.setattr(os, "chown", refusing(number))
+        applied = apply(tree, to_fp32(tree))
+        assert [(note.path, note.message.partition(":")[0]) for note in applied.notes] == [
+            ("a.py", "belonged to another user")
+        ]
+        reverted = revert(tree)
+    assert [note.message for note in reverted.notes] == [
+        "belonged to user 12345, group 12346 before the apply, which you cannot give back"
+    ]
+
+
+@needs_root
+@pytest.mark.parametrize("number", [errno.EIO, errno.EACCES])
+def test_a_chown_that_fails_otherwise_changes_nothing(tree: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    os.chown(tree / "a.py", 12345, 12346)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "chown", refusing(number))
+        with pytest.raises(UserError, match="every file is as before"):
+            apply(tree, to_fp32(tree))
+    assert read_tree(tree) == OLD
+    assert (tree / "a.py").stat().st_uid == 12345
+    apply(tree, to_fp32(tree))
+    revert(tree)
+    assert ((tree / "a.py").stat().st_uid, (tree / "a.py").stat().st_gid) == (12345, 12346)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes")
+def test_a_deleted_script_comes_back_with_its_run_bit(tree: Path) -> None:
+    (tree / "a.py").chmod(0o755)
+    apply(tree, to_fp32(tree))
+    (tree / "a.py").unlink()
+    revert(tree, force=True)
+    assert stat.S_IMODE((tree / "a.py").stat().st_mode) == 0o755
 
 
 # Files that are added
@@ -739,7 +784,7 @@ def test_when_taking_back_fails_too_revert_still_can(tree: Path, monkeypatch: py
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", broken)
-        with pytest.raises(UserError, match=r"so did taking it back.*precpatch revert"):
+        with pytest.raises(UserError, match=r"taking it back failed too.*precpatch revert"):
             apply(tree, to_fp32(tree))
     assert_whole(tree)
     assert revert(tree).files == ("a.py",)
@@ -760,7 +805,85 @@ def test_a_file_changed_during_the_apply_stays_changed(tree: Path, monkeypatch: 
     assert read_tree(tree) == {**OLD, "pkg/b.py": b"mine"}
 
 
+def test_an_edit_made_while_a_revert_runs_stays(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    apply(tree, to_fp32(tree))
+    replace = os.replace
+
+    def edited_meanwhile(source: Path, target: Path) -> None:
+        replace(source, target)
+        if target.name == "a.py":
+            (tree / "pkg/b.py").write_bytes(b"mine")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", edited_meanwhile)
+        with pytest.raises(UserError, match=r"pkg/b\.py: changed during the revert"):
+            revert(tree)
+    assert (tree / "pkg/b.py").read_bytes() == b"mine"
+    with pytest.raises(UserError, match="changed since the apply"):
+        revert(tree)
+    assert (tree / "pkg/b.py").read_bytes() == b"mine"
+    revert(tree, force=True)
+    assert read_tree(tree) == OLD
+
+
+def test_a_second_interrupt_says_what_is_so(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace = os.replace
+
+    def interrupted(source: Path, target: Path) -> None:
+        if target.name == "b.py" or (target.name == "a.py" and target.read_bytes() == NEW["a.py"]):
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", interrupted)
+        with pytest.raises(KeyboardInterrupt, match=r"some may be the old and some the new.*precpatch revert"):
+            apply(tree, to_fp32(tree))
+    recover(tree)
+    assert read_tree(tree) == OLD
+
+
 # Journals are not trusted
+
+
+@pytest.mark.parametrize("name", ["999999.json", "1000000.json", "99999999.json"])
+def test_a_planted_number_does_not_hide_the_next_apply(tree: Path, name: str) -> None:
+    apply(tree, to_fp32(tree, "other.py", old=b"pass", new=b"None"))
+    folder = tree / ".precpatch/journals"
+    (folder / "000001.json").rename(folder / name)
+    apply(tree, to_fp32(tree))
+    assert revert(tree).files == ("a.py", "pkg/b.py", "pkg/deep/c d.yaml")
+    assert read_tree(tree) == {**OLD, "other.py": b"None\n"}
+    revert(tree)
+    assert read_tree(tree) == OLD
+
+
+def test_the_last_number_is_refused_before_anything_changes(tree: Path) -> None:
+    apply(tree, to_fp32(tree, "other.py", old=b"pass", new=b"None"))
+    folder = tree / ".precpatch/journals"
+    (folder / "000001.json").rename(folder / "999999999.json")
+    with pytest.raises(UserError, match="last number"):
+        apply(tree, to_fp32(tree))
+    assert read_tree(tree) == {**OLD, "other.py": b"None\n"}
+
+
+def test_a_digit_of_another_script_makes_no_journal(tree: Path) -> None:
+    apply(tree, to_fp32(tree))
+    write_tree(tree, {".precpatch/journals/00000\u0662.json": b"{}"})
+    assert revert(tree).files == ("a.py", "pkg/b.py", "pkg/deep/c d.yaml")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes")
+def test_a_journal_cannot_set_special_bits(tree: Path) -> None:
+    plant(tree, {**entry("new.py"), "mode": 0o6777, "owner": [0, 0]})
+    revert(tree, force=True)
+    assert stat.S_IMODE((tree / "new.py").stat().st_mode) == 0o777
+
+
+def test_what_a_kill_left_without_a_journal_is_tidied(tree: Path) -> None:
+    write_tree(tree, {f".precpatch/blobs/{'0' * 64}": b"x", ".precpatch/.gitignore": b"*", ".precpatch/lock": b""})
+    tidy(tree)
+    assert not (tree / ".precpatch").exists()
+
 
 EVIL = b"evil"
 EVIL_SHA = hashlib.sha256(EVIL).hexdigest()

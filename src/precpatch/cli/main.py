@@ -120,8 +120,8 @@ def run() -> int:
         return code if isinstance(code, int) else 0
     except UserError as error:
         return _fail(str(error), BAD_REQUEST)
-    except (KeyboardInterrupt, typer.Abort):
-        return _fail("interrupted", INTERRUPTED)
+    except (KeyboardInterrupt, typer.Abort) as error:
+        return _fail("; ".join(["interrupted", *_words_of(error)]), INTERRUPTED)
     except BrokenPipeError:
         stream.silence_stdout()
         return 0
@@ -133,6 +133,12 @@ def run() -> int:
         if isinstance(error, _BadUsage):
             return _fail(_usage_message(error), BAD_REQUEST)
         return _bug(error)
+
+
+def _words_of(interrupt: BaseException) -> list[str]:
+    """What is true of the tree, where an interrupt came while it was written; typer's own error hides the first one."""
+    first = interrupt.__cause__ if isinstance(interrupt, typer.Abort) else interrupt
+    return [str(first)] if first is not None and str(first) else []
 
 
 def _fail(message: str, code: int) -> int:

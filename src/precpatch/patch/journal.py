@@ -6,7 +6,7 @@
     .precpatch/blobs/<sha256>        the bytes of files as they were
 
 Everything read from here may have come with an untrusted checkout: names, digests and paths are checked
-before use, and no link is followed.
+before use, and no link is followed. A mode counts without its special bits, an owner is only told.
 """
 
 from __future__ import annotations
@@ -38,7 +38,12 @@ WRITING, DONE, REVERTING = "writing", "done", "reverting"
 _VERSION = 1
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _ID = re.compile(r"[0-9a-f]{16}")
-_JOURNAL_NAME = re.compile(r"\d{6}\.json")
+# A number of any length that an apply can count on from: one that was planted must not hide those that follow.
+_JOURNAL_NAME = re.compile(r"[0-9]{6,9}\.json")
+_LAST_NUMBER = 10**9 - 1
+_MAX_JOURNAL_BYTES = 64 * 1024 * 1024
+_PERMISSIONS = 0o777
+_NOT_AS_LEFT = (errno.ENOENT, errno.EINVAL, errno.ELOOP, errno.EFBIG, errno.ENOTDIR, errno.EISDIR)
 PRIVATE_FOLDERS = (".git", ".hg", ".svn", FOLDER)
 # The bytes of a file are for its owner alone, as the file may be; the rest is as open as the user's umask has it.
 _PRIVATE, _SHARED = 0o600, 0o666
@@ -54,11 +59,15 @@ class Entry:
         before: SHA-256 of the bytes before the apply, the name of the blob that holds them; None for a file
             that the apply added.
         after: SHA-256 of the bytes that the apply wrote.
+        mode: the permission bits before; None where they are not known.
+        owner: the user and the group that it belonged to before; None where they are not known.
     """
 
     path: str
     before: str | None
     after: str
+    mode: int | None = None
+    owner: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +114,14 @@ class Store:
         """Whether an apply has left anything here."""
         return os.path.lexists(self.folder)
 
+    def is_interrupted(self) -> bool:
+        """Whether the newest apply or revert has not come to its end, or is under way; takes no lock."""
+        try:
+            names = _names(self._journals, _JOURNAL_NAME)
+            return bool(names) and self._read_journal(names[-1]).status != DONE
+        except (OSError, UserError):
+            return False
+
     def may_hold_journals(self) -> bool:
         """Whether an apply is recorded here, or something is in the way that has to be looked at; takes no lock."""
         try:
@@ -126,11 +143,11 @@ class Store:
             yield
         finally:
             if sys.platform == "win32":  # an open file cannot be removed there
-                os.close(lock)
+                _close(lock)
                 self._tidy()
             else:
                 self._tidy()
-                os.close(lock)
+                _close(lock)
 
     def journals(self) -> list[Journal]:
         """All journals, oldest first.
@@ -150,15 +167,18 @@ class Store:
         for entry, data in zip(entries, originals, strict=True):
             if entry.before is not None and data is not None and not self._holds(entry.before):
                 _write(self._blobs / entry.before, data, _PRIVATE)
-        sync_folder(self._blobs)
-        last = max((int(name[:6]) for name in _names(self._journals, _JOURNAL_NAME)), default=0)
+        for folder in (self._blobs, self.folder, self.root):
+            sync_folder(folder)
+        last = max((_number(name) for name in _names(self._journals, _JOURNAL_NAME)), default=0)
+        if last >= _LAST_NUMBER:
+            raise UserError(f"{self._journals}: holds a journal with the last number that there is; remove {FOLDER}")
         journal = Journal(f"{last + 1:06d}.json", secrets.token_hex(8), WRITING, tuple(entries))
         self.save(journal)
         return journal
 
     def save(self, journal: Journal) -> None:
         """Write ``journal`` in the place of its earlier state, synced."""
-        files = [{"path": entry.path, "before": entry.before, "after": entry.after} for entry in journal.entries]
+        files = [_record(entry) for entry in journal.entries]
         record = {"version": _VERSION, "id": journal.id, "status": journal.status, "files": files}
         _write(self._journals / journal.name, json.dumps(record, indent=1).encode("ascii") + b"\n", _SHARED)
         sync_folder(self._journals)
@@ -182,7 +202,7 @@ class Store:
         try:
             data = _read(path)
         except OSError as error:
-            raise _damaged(path, error.strerror or "cannot be read") from None
+            raise _unreadable(path, error) from None
         if sha256_of(data) != digest:
             raise _damaged(path, "its bytes are not those that were kept")
         return data
@@ -196,10 +216,10 @@ class Store:
     def _read_journal(self, name: str) -> Journal:
         path = self._journals / name
         try:
-            record = json.loads(_read(path))
+            record = json.loads(_read(path, _MAX_JOURNAL_BYTES))
             return _journal(name, record)
         except OSError as error:
-            raise _damaged(path, error.strerror or "cannot be read") from None
+            raise _unreadable(path, error) from None
         except (ValueError, RecursionError) as error:
             raise _damaged(path, str(error)) from None
 
@@ -243,7 +263,7 @@ class Store:
     def _sign(self, lock: int) -> None:
         os.ftruncate(lock, 0)
         os.lseek(lock, 0, os.SEEK_SET)
-        os.write(lock, f"\n{os.getpid()}\n".encode())  # Windows locks the first byte against readers too
+        _write_whole(lock, f"\n{os.getpid()}\n".encode())  # Windows locks the first byte against readers too
         ignore = self.folder / ".gitignore"
         if not os.path.lexists(ignore):
             _write(ignore, b"*\n", _SHARED)
@@ -301,12 +321,26 @@ def write_new(path: Path, data: bytes, mode: int, prepare: Callable[[Path], None
         OSError: a file or a link is there already, or the system refused.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, mode)
-    with open(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
+    try:
+        _write_whole(descriptor, data)
         if prepare:
             prepare(path)
         os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_whole(descriptor: int, data: bytes) -> None:
+    """Write all of ``data``, of which the system may take a part at a time."""
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def _close(descriptor: int) -> None:
+    """Let go of the lock; an error then is about no byte of anybody's."""
+    with contextlib.suppress(OSError):
+        os.close(descriptor)
 
 
 def _is_encodable(path: str) -> bool:
@@ -336,6 +370,12 @@ def _journal(name: str, record: object) -> Journal:
     return Journal(name, ident, status, entries)
 
 
+def _record(entry: Entry) -> dict[str, object]:
+    """An entry as JSON. The bytes of its path stand as UTF-8: a name is the same in every locale."""
+    path = os.fsencode(entry.path).decode("utf-8", "surrogateescape")
+    return {"path": path, "before": entry.before, "after": entry.after, "mode": entry.mode, "owner": entry.owner}
+
+
 def _entry(record: object) -> Entry:
     fields = record if isinstance(record, dict) else {}
     path, before, after = (fields.get(key, 0) for key in ("path", "before", "after"))
@@ -344,20 +384,41 @@ def _entry(record: object) -> Entry:
     if not all(_DIGEST.fullmatch(digest) for digest in (before, after) if digest is not None):
         raise ValueError("a file with a digest that is none")
     try:
+        path = os.fsdecode(path.encode("utf-8", "surrogateescape"))
         check_relative(path)
-    except UserError as error:
+    except (UserError, UnicodeError) as error:
         raise ValueError(str(error)) from None
-    return Entry(path, before, after)
+    return Entry(path, before, after, _mode(fields.get("mode")), _owner(fields.get("owner")))
+
+
+def _mode(value: object) -> int | None:
+    """Permission bits of a record; never those that make a program run as its owner."""
+    return value & _PERMISSIONS if isinstance(value, int) else None
+
+
+def _owner(value: object) -> tuple[int, int] | None:
+    match value:
+        case [int(user), int(group)]:
+            return user, group
+    return None
+
+
+def _unreadable(path: Path, error: OSError) -> Exception:
+    """What to raise where a file of ours cannot be read: damage where it is not what we left, else the error itself."""
+    return _damaged(path, error.strerror or "cannot be read") if error.errno in _NOT_AS_LEFT else error
 
 
 def _damaged(path: Path, why: str) -> UserError:
     return UserError(f"{path}: damaged: {why}; nothing was changed; restore the files from git and remove {FOLDER}")
 
 
-def _read(path: Path) -> bytes:
-    """The bytes of a regular file; a link, a pipe or a folder is an ``OSError``."""
-    if not stat.S_ISREG(path.lstat().st_mode):
+def _read(path: Path, most: int | None = None) -> bytes:
+    """The bytes of a regular file; a link, a pipe, a folder or a file of more than ``most`` is an ``OSError``."""
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "is not a regular file")
+    if most is not None and status.st_size > most:
+        raise OSError(errno.EFBIG, "is too large")
     descriptor = os.open(path, os.O_RDONLY | _FLAGS)
     with open(descriptor, "rb") as file:
         return file.read()
@@ -376,7 +437,12 @@ def _names(folder: Path, pattern: re.Pattern[str]) -> list[str]:
     if not os.path.lexists(folder):
         return []
     _must_be_folder(folder)
-    return sorted(name for name in os.listdir(folder) if pattern.fullmatch(name))
+    return sorted((name for name in os.listdir(folder) if pattern.fullmatch(name)), key=lambda name: (len(name), name))
+
+
+def _number(name: str) -> int:
+    """The number of a journal."""
+    return int(name.removesuffix(".json"))
 
 
 def _make_folder(folder: Path) -> None:

@@ -1,9 +1,18 @@
 """Write a patch set to a tree, all or nothing, and take it back.
 
-The order makes a killed run harmless: the original bytes and a journal are on disk before the first file
-changes; every new file is written in full beside the old one before any of them takes its place; each takes
-its place in one atomic step. So every file is whole at all times, and the journal brings back the old ones.
-A file that is added takes a place where nothing is, and is removed again only while it holds what was written.
+The order makes a killed run harmless. Under the lock, and each step synced before the next:
+
+    1. look      every file holds the bytes that the plan was made for, and nothing stands where one is added
+    2. keep      the original bytes (blobs), then the journal, status "writing"
+    3. stage     every new file in full beside the old one, with its mode, owner and attributes
+    4. swap      each takes its place in one atomic step, after one more look at the bytes that it replaces
+    5. done      the journal's status "done"
+
+A run that ends before 5 is rolled back: at once where it can, else by the next apply or revert, which find the
+journal "writing". A revert marks its journal "reverting", swaps the old bytes in the same way, and drops the
+journal last; one that was cut short is finished. So every file is whole at all times, and the journal brings back
+the old ones. A file that is added takes a place where nothing is, and is removed again only while it holds what was
+written. What an error says of the tree is kept by ``_Progress`` as the steps are done, and tests/safety holds it to it.
 """
 
 from __future__ import annotations
@@ -14,7 +23,7 @@ import os
 import shlex
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
@@ -40,6 +49,7 @@ _MODE_OF_A_NEW_FILE = 0o644
 _ENDED = {WRITING: "an interrupted apply was rolled back", REVERTING: "an interrupted revert was finished"}
 """Status of a journal that is undone -> what that was."""
 
+_NOT_ALLOWED_TO_GIVE_AWAY = (errno.EPERM, errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 _NO_HARD_LINKS = (errno.EPERM, errno.EACCES, errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
@@ -69,6 +79,30 @@ class Reverted:
     files: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     notes: tuple[FileNote, ...] = ()
+
+
+class _Progress:
+    """What is true of the tree under ``root`` now, in words, for the case that the system stops the run."""
+
+    def __init__(self, root: Path) -> None:
+        self.revert = shlex.join(["precpatch", "revert", str(root)])
+        self.words = "nothing was changed; mend this and run again"
+
+    def begins(self) -> None:
+        """From now on, files change."""
+        self.words = f"every file is whole, but some may be the old and some the new: `{self.revert}` ends that"
+
+    def taken_back(self) -> None:
+        """The run failed, and what it had changed is as before."""
+        self.words = "it was taken back, every file is as before; mend this and run again"
+
+    def applied(self, number: int) -> None:
+        """The change is made."""
+        self.words = f"but the change is made, in {number} file(s): `{self.revert}` takes it back"
+
+    def reverted(self) -> None:
+        """The earlier bytes are there."""
+        self.words = "but every file is as before the apply"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +135,15 @@ def apply(root: Path, patches: PatchSet) -> Applied:
     writable, notes = _split_writable(root, patches)
     if not writable:
         return Applied(notes=notes)
-    store = Store(root)
-    with _system_errors_named(root), store.locked():
-        rolled_back = _recover(store)
+    store, progress = Store(root), _Progress(root)
+    with _system_errors_named(root, progress), store.locked():
+        rolled_back = _recover(store, progress)
         if rolled_back.files:
             what = "; ".join(note.message for note in rolled_back.notes)
             raise UserError(f"{root}: {what} first, which outdates the plan; run again")
         writes = _checked(root, writable)
         side_effects = tuple(_side_effects(root, writes))
-        _write_all(store, writes)
+        side_effects += tuple(_write_all(store, writes, progress))
     return Applied(tuple(write.path for write in writes), (*rolled_back.notes, *notes, *side_effects))
 
 
@@ -133,11 +167,12 @@ def revert(root: Path, *, all: bool = False, force: bool = False) -> Reverted:  
     nothing = UserError(f"{root}: nothing to revert: no apply has been recorded here")
     if not store.exists():
         raise nothing
-    with _system_errors_named(root), store.locked():
+    progress = _Progress(root)
+    with _system_errors_named(root, progress), store.locked():
         journals = store.journals()[::-1]
         if not journals:
             raise nothing
-        return _undo(store, journals if all else _interrupted(journals) or journals[:1], force)
+        return _undo(store, journals if all else _interrupted(journals) or journals[:1], force, progress)
 
 
 def recover(root: Path) -> Reverted:
@@ -152,8 +187,17 @@ def recover(root: Path) -> Reverted:
     store = Store(root)
     if not store.exists():
         return Reverted()
-    with _system_errors_named(root), store.locked():
-        return _recover(store)
+    progress = _Progress(root)
+    with _system_errors_named(root, progress), store.locked():
+        return _recover(store, progress)
+
+
+def tidy(root: Path) -> None:
+    """Remove what a run that was killed has left of the folder ``.precpatch`` without a journal in it."""
+    store = Store(root)
+    if store.exists() and not store.may_hold_journals():
+        with contextlib.suppress(OSError, UserError), store.locked():
+            pass
 
 
 def not_writable(root: Path, patches: PatchSet) -> tuple[FileNote, ...]:
@@ -266,9 +310,17 @@ def _checked(root: Path, patches: Sequence[FilePatch]) -> list[_Write]:
     writes = []
     for patch, file, before in zip(patches, files, contents, strict=True):
         after = patch.apply_to(before)
-        entry = Entry(file.relative_to(root).as_posix(), patch.sha256, sha256_of(after))
+        entry = Entry(file.relative_to(root).as_posix(), patch.sha256, sha256_of(after), *_mode_and_owner(patch, file))
         writes.append(_Write(patch.path, entry, before, after))
     return writes
+
+
+def _mode_and_owner(patch: FilePatch, file: Path) -> tuple[int | None, tuple[int, int] | None]:
+    """What a file that is deleted after the apply needs to come back as it was."""
+    if patch.sha256 is None:
+        return None, None
+    status = file.stat()
+    return stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid)
 
 
 def _is_taken(patch: FilePatch, file: Path) -> bool:
@@ -291,42 +343,51 @@ def _side_effects(root: Path, writes: Sequence[_Write]) -> Iterator[FileNote]:
     for write in writes:
         if write.before is None:
             continue
-        status = (root / write.entry.path).stat()
-        if status.st_nlink > 1:
-            others = status.st_nlink - 1
+        others = (root / write.entry.path).stat().st_nlink - 1
+        if others:
             message = f"had {others} other hard link(s): they keep the old bytes, this name is now a file of its own"
             yield FileNote(write.path, message)
-        if sys.platform != "win32" and os.geteuid() not in (0, status.st_uid):
-            yield FileNote(write.path, "belonged to another user: the new file belongs to you, with the same mode")
 
 
-def _write_all(store: Store, writes: Sequence[_Write]) -> None:
+def _write_all(store: Store, writes: Sequence[_Write], progress: _Progress) -> list[FileNote]:
+    """Steps 2 to 5; the notes tell of files that could not be given to the owner of the old ones."""
     journal = store.begin([write.entry for write in writes], [write.before for write in writes])
     try:
-        _replace_all(store.root, journal, [write.after for write in writes])
+        progress.begins()
+        notes = _stage_all(store.root, journal, writes)
+        _swap_all(store.root, journal)
         store.save(journal.finished())
-    except BaseException:
-        _roll_back(store, journal, writes)
+    except BaseException as error:
+        _roll_back(store, journal, writes, error)
+        progress.taken_back()
         raise
+    progress.applied(len(writes))
+    return notes
 
 
-def _replace_all(root: Path, journal: Journal, contents: Sequence[bytes]) -> None:
-    """Put ``contents`` in the place of the files of ``journal``: first write all of them, then swap all of them."""
-    targets = [root / entry.path for entry in journal.entries]
-    temps = [journal.temp(root, index) for index in range(len(targets))]
-    for entry, temp, target, data in zip(journal.entries, temps, targets, contents, strict=True):
-        if entry.before is None:
-            write_new(temp, data, _MODE_OF_A_NEW_FILE)
-        else:
-            _stage(temp, data, target)
-    for entry, temp, target in zip(journal.entries, temps, targets, strict=True):
+def _stage_all(root: Path, journal: Journal, writes: Sequence[_Write]) -> list[FileNote]:
+    """Write every new file beside the old one; nothing has changed after it."""
+    notes = []
+    for index, write in enumerate(writes):
+        temp, target = journal.temp(root, index), root / write.entry.path
+        if write.before is None:
+            write_new(temp, write.after, _MODE_OF_A_NEW_FILE)
+        elif not _stage(temp, write.after, target, write.entry):
+            notes.append(FileNote(write.path, "belonged to another user: the new file belongs to you"))
+    return notes
+
+
+def _swap_all(root: Path, journal: Journal) -> None:
+    """Put every staged file in its place."""
+    for index, entry in enumerate(journal.entries):
+        temp, target = journal.temp(root, index), root / entry.path
         if not (_add(temp, target) if entry.before is None else _swap(temp, target, entry.before)):
             raise UserError(f"{entry.path}: changed during the apply, so it was taken back; run again")
-    for folder in {target.parent for target in targets}:
+    for folder in {(root / entry.path).parent for entry in journal.entries}:
         sync_folder(folder)
 
 
-def _swap(temp: Path, target: Path, before: str) -> bool:
+def _swap(temp: Path, target: Path, before: str | None) -> bool:
     """Let ``temp`` take the place of ``target``; false if that has other bytes by now."""
     if _digest(target) != before:
         return False
@@ -351,22 +412,23 @@ def _add(temp: Path, target: Path) -> bool:
     return True
 
 
-def _roll_back(store: Store, journal: Journal, writes: Sequence[_Write]) -> None:
-    """Put back what ``_replace_all`` changed before it failed; a file that somebody else changed stays theirs."""
+def _roll_back(store: Store, journal: Journal, writes: Sequence[_Write], cause: BaseException) -> None:
+    """Put back what was changed before ``cause``; a file that somebody else changed stays theirs."""
     try:
         _remove_temps(store.root, journal)
         for index, write in enumerate(writes):
             if _digest(store.root / write.entry.path) == write.entry.after:
-                _restore(store.root, journal, index, write.before)
+                _restore(store.root, journal, index, write.before, write.entry.after)
         store.drop(journal)
     except OSError as error:
-        why = f"the write failed and so did taking it back ({error.strerror}: {error.filename})"
-        raise UserError(f"{store.root}: {why}; every file is whole: make room and run precpatch revert") from error
+        first = f"{cause.strerror}: {cause.filename}" if isinstance(cause, OSError) else str(cause) or "interrupted"
+        why = f"{first}; taking it back failed too ({error.strerror}: {error.filename})"
+        raise OSError(error.errno, why, str(store.root)) from cause
 
 
-def _recover(store: Store) -> Reverted:
+def _recover(store: Store, progress: _Progress) -> Reverted:
     unfinished = _interrupted(store.journals()[::-1])
-    return _undo(store, unfinished, force=False) if unfinished else Reverted()
+    return _undo(store, unfinished, force=False, progress=progress) if unfinished else Reverted()
 
 
 def _interrupted(journals: Sequence[Journal]) -> Sequence[Journal]:
@@ -374,44 +436,65 @@ def _interrupted(journals: Sequence[Journal]) -> Sequence[Journal]:
     return list(takewhile(lambda journal: journal.status != DONE, journals))
 
 
-def _undo(store: Store, journals: Sequence[Journal], force: bool) -> Reverted:
+def _undo(store: Store, journals: Sequence[Journal], force: bool, progress: _Progress) -> Reverted:
     """Undo ``journals``, newest first, and all of them even if this is killed and ``_recover`` has to go on.
 
     Each is marked before the first file changes, and is dropped when all of its files are back.
     """
-    _check_undo(store, journals, force)
+    seen = _check_undo(store, journals, force)
+    progress.begins()
     for journal in journals:
         if journal.status == DONE:
             store.save(journal.reverting())
     is_removed: dict[str, bool] = {}
     for journal in journals:
-        is_removed.update((path, data is None) for path, data in _undo_one(store, journal))
+        is_removed.update((path, data is None) for path, data in _undo_one(store, journal, seen))
         store.drop(journal)
+    progress.reverted()
     notes = {_ENDED[journal.status]: None for journal in journals if journal.status in _ENDED}
+    owners = {entry.path: entry.owner for journal in journals for entry in journal.entries if entry.owner}
     return Reverted(
         files=tuple(sorted(is_removed)),
         removed=tuple(sorted(path for path, removed in is_removed.items() if removed)),
-        notes=tuple(FileNote(".", message) for message in notes),
+        notes=(*(FileNote(".", message) for message in notes), *_other_owners(store.root, owners, is_removed)),
     )
 
 
-def _undo_one(store: Store, journal: Journal) -> Iterator[tuple[str, bytes | None]]:
-    """Undo ``journal``; yields each file that this changed, with the bytes put back, None for one that is removed."""
+def _undo_one(store: Store, journal: Journal, seen: dict[str, str | None]) -> Iterator[tuple[str, bytes | None]]:
+    """Undo ``journal``; yields each file that this changed, with the bytes put back, None for one that is removed.
+
+    A file that no longer holds what was ``seen`` when the revert began is somebody's edit, and stops it.
+    """
     _remove_temps(store.root, journal)
     for index, entry in enumerate(journal.entries):
-        if _digest(store.root / entry.path) != entry.before:
+        if seen[entry.path] != entry.before:
             data = None if entry.before is None else store.blob(entry.before)
-            _restore(store.root, journal, index, data)
+            if not _restore(store.root, journal, index, data, seen[entry.path]):
+                raise UserError(f"{entry.path}: changed during the revert, so it stays as it is; run precpatch revert")
+            seen[entry.path] = entry.before
             yield entry.path, data
 
 
-def _check_undo(store: Store, journals: Sequence[Journal], force: bool) -> None:
-    """Make sure, before anything changes, that undoing ``journals`` will go through and lose nobody's work."""
+def _other_owners(root: Path, owners: dict[str, tuple[int, int]], changed: Iterable[str]) -> Iterator[FileNote]:
+    """A note on each file that does not belong to whom it belonged before the apply. A journal only tells of it."""
+    for path in changed:
+        if path in owners and os.path.lexists(root / path) and not _belongs_to(root / path, owners[path]):
+            user, group = owners[path]
+            yield FileNote(path, f"belonged to user {user}, group {group} before the apply, which you cannot give back")
+
+
+def _check_undo(store: Store, journals: Sequence[Journal], force: bool) -> dict[str, str | None]:
+    """Make sure, before anything changes, that undoing ``journals`` will go through and lose nobody's work.
+
+    Returns:
+        The digest that each file has now.
+    """
     digests: dict[str, str | None] = {}
+    seen: dict[str, str | None] = {}
     changed = set()
     for entry in (entry for journal in journals for entry in journal.entries):
         file = _own_file(store.root, entry)
-        current = digests[entry.path] if entry.path in digests else _digest(file)
+        current = digests[entry.path] if entry.path in digests else seen.setdefault(entry.path, _digest(file))
         if current not in (entry.before, entry.after):
             changed.add(entry.path)
         if current != entry.before:
@@ -423,6 +506,7 @@ def _check_undo(store: Store, journals: Sequence[Journal], force: bool) -> None:
         names = _named(sorted(changed))
         command = shlex.join(["precpatch", "revert", "--force", str(store.root)])
         raise UserError(f"changed since the apply, so nothing was reverted: {names}; `{command}` loses those changes")
+    return seen
 
 
 def _own_file(root: Path, entry: Entry) -> Path:
@@ -445,20 +529,29 @@ def _refuse_read_only(file: Path, path: str) -> None:
         raise UserError(f"{path}: read-only, so nothing was reverted; make it and its folder writable first")
 
 
-def _restore(root: Path, journal: Journal, index: int, data: bytes | None) -> None:
-    """Put ``data`` back in the place of the entry number ``index``; None removes the file."""
-    target = root / journal.entries[index].path
-    temp = journal.temp(root, index)
+def _restore(root: Path, journal: Journal, index: int, data: bytes | None, expected: str | None) -> bool:
+    """Put ``data`` back in the place of the entry number ``index``; None removes the file.
+
+    False, and nothing is done, where its bytes are not the ``expected`` ones at the last moment.
+    """
+    entry = journal.entries[index]
+    temp, target = journal.temp(root, index), root / entry.path
     if data is None:
+        if _digest(target) != expected:
+            return False
         target.unlink()
     else:
         try:
-            _stage(temp, data, target)
-            os.replace(temp, target)
+            _stage(temp, data, target, entry)
+            if not _swap(temp, target, expected):
+                temp.unlink()
+                return False
         except BaseException:
-            temp.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                temp.unlink(missing_ok=True)
             raise
     sync_folder(target.parent)
+    return True
 
 
 def _remove_temps(root: Path, journal: Journal) -> None:
@@ -475,21 +568,51 @@ def _digest(file: Path) -> str | None:
         return None
 
 
-def _stage(temp: Path, data: bytes, target: Path) -> None:
-    """Write ``data`` to ``temp`` with the owner, attributes and mode of ``target``, ready to take its place."""
+def _stage(temp: Path, data: bytes, target: Path, entry: Entry) -> bool:
+    """Write ``data`` to ``temp`` with the owner, attributes and mode of ``target``, ready to take its place.
+
+    False where it could not be given to the owner. Of a target that is gone the journal knows the mode.
+    """
     if target.exists():
-        write_new(temp, data, 0o600, partial(_become_like, target))
-    else:
-        write_new(temp, data, 0o666)
+        owner = _owner_of(target)
+        write_new(temp, data, 0o600, partial(_become_like, target, owner))
+        return _belongs_to(temp, owner)
+    write_new(temp, data, 0o666 if entry.mode is None else entry.mode & 0o777, partial(_set_mode, entry))
+    return True
 
 
-def _become_like(target: Path, temp: Path) -> None:
-    status = target.stat()
-    if sys.platform != "win32":
-        with contextlib.suppress(OSError):  # only the superuser can give a file away
-            os.chown(temp, status.st_uid, status.st_gid)
+def _set_mode(entry: Entry, temp: Path) -> None:
+    if entry.mode is not None:
+        os.chmod(temp, entry.mode & 0o777)
+
+
+def _owner_of(file: Path) -> tuple[int, int]:
+    status = file.stat()
+    return status.st_uid, status.st_gid
+
+
+def _belongs_to(file: Path, owner: tuple[int, int]) -> bool:
+    return sys.platform == "win32" or _owner_of(file) == owner
+
+
+def _become_like(target: Path, owner: tuple[int, int], temp: Path) -> None:
+    if not _belongs_to(temp, owner):
+        _give_to(owner, temp)
     _copy_attributes(target, temp)
-    os.chmod(temp, stat.S_IMODE(status.st_mode))
+    os.chmod(temp, stat.S_IMODE(target.stat().st_mode))
+
+
+def _give_to(owner: tuple[int, int], temp: Path) -> None:
+    """Give ``temp`` to ``owner`` if this process may; who may not is told so. Any other failure stops the run."""
+    if sys.platform == "win32":
+        return
+    try:
+        os.chown(temp, *owner)
+    except OSError as error:
+        if error.errno not in _NOT_ALLOWED_TO_GIVE_AWAY:
+            raise
+        with contextlib.suppress(OSError):  # a user may still give it to a group of theirs
+            os.chown(temp, -1, owner[1])
 
 
 def _copy_attributes(source: Path, target: Path) -> None:
@@ -510,10 +633,12 @@ def _named(paths: Sequence[str]) -> str:
 
 
 @contextlib.contextmanager
-def _system_errors_named(root: Path) -> Iterator[None]:
-    """Turn an error of the system into one line for the user."""
+def _system_errors_named(root: Path, progress: _Progress) -> Iterator[None]:
+    """Turn an error of the system into one line for the user, which says what is true of the tree."""
     try:
         yield
     except OSError as error:
         where = error.filename if error.filename is not None else root
-        raise UserError(f"{where}: {error.strerror}; every file is whole: mend this and run again") from error
+        raise UserError(f"{where}: {error.strerror}; {progress.words}") from error
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt(progress.words) from interrupt
