@@ -222,10 +222,7 @@ def _hold_back_attention(policy: Policy, cases: list[_Case]) -> None:
         if other is not None:
             case.lower(REPORT, f"{case.message}; not rewritten: {_stays_beside(policy, other)}")
             lowered.append(case)
-    groups = {case.group for case in lowered} - {None}
-    for case in cases:
-        if case.group in groups and case.verdict == REWRITE:
-            case.lower(REPORT, f"{case.message}; its group cannot be rewritten as a whole")
+    _lower_groups(cases, lowered)
 
 
 def _stays_beside(policy: Policy, other: Mention) -> str:
@@ -270,21 +267,50 @@ def _join(cases: list[_Case], members: list[_Case]) -> None:
 def _settle_imports(cases: list[_Case]) -> None:
     """``from torch import bfloat16 [as bf]`` changes with its uses: all of them, some of them, or none."""
     at = {case.mention.start: case for case in cases}
+    by_uses: dict[int, list[_Case]] = {}
     for case in cases:
-        if (case.mention.kind, case.mention.role) != ("dtype", "import") or case.verdict != REWRITE:
-            continue
-        uses = [at[start] for start in case.mention.follows if start in at]
-        changing = [use for use in uses if use.verdict == REWRITE]
-        if not changing:
+        if case.mention.kind == "dtype" and case.mention.role == "import":
+            by_uses.setdefault(id(case.mention.follows), []).append(case)
+    for imports in by_uses.values():
+        uses = [at[start] for start in imports[0].mention.follows if start in at]
+        stays = next((case for case in imports if case.verdict != REWRITE), None)
+        if stays is not None:
+            _keep_with_import(cases, stays, uses)
+        _settle_import(cases, [case for case in imports if case.verdict == REWRITE], uses)
+
+
+def _settle_import(cases: list[_Case], imports: list[_Case], uses: list[_Case]) -> None:
+    """Settle the imports of one name, which all have the same uses."""
+    changing = [use for use in uses if use.verdict == REWRITE]
+    if not changing:
+        for case in imports:
             case.lower(KEEP, "kept: no use of the name is rewritten")
-            continue
-        if len(changing) == len(uses) and "aliased" in case.mention.facts:
-            for use in changing:
-                use.lower(KEEP, f"kept: follows the import on line {case.mention.line}")
-            continue
-        if len(changing) < len(uses):
+        return
+    mixed = len(changing) < len(uses) or any("mixed-import" in case.mention.facts for case in imports)
+    if not mixed and all("aliased" in case.mention.facts for case in imports):
+        for use in changing:
+            use.lower(KEEP, f"kept: follows the import on line {imports[0].mention.line}")
+        return
+    for case in imports:
+        if mixed or "aliased" in case.mention.facts:
             case.mention = replace(case.mention, facts=case.mention.facts | {"mixed-import"})
-        _join(cases, [case, *changing])
+    _join(cases, [*imports, *changing])
+
+
+def _keep_with_import(cases: list[_Case], imported: _Case, uses: list[_Case]) -> None:
+    """The uses of an import that stays as it is, and all that goes with them, stay too: the new name is unknown."""
+    held = [use for use in uses if use.verdict == REWRITE]
+    for use in held:
+        use.lower(REPORT, f"{use.message}; not rewritten: the import of the name on line {imported.mention.line} stays")
+    _lower_groups(cases, held)
+
+
+def _lower_groups(cases: list[_Case], lowered: list[_Case]) -> None:
+    """Take back what is in one group with a case that was lowered."""
+    groups = {case.group for case in lowered} - {None}
+    for case in cases if groups else ():
+        if case.group in groups and case.verdict == REWRITE:
+            case.lower(REPORT, f"{case.message}; its group cannot be rewritten as a whole")
 
 
 # --- edits ---------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from precpatch.languages.mention import Mention
 from precpatch.languages.python.find import Finder, Found, statement_around
-from precpatch.languages.python.names import ImportedDtype
+from precpatch.languages.python.scopes import ImportedDtype
 from precpatch.languages.python.tree import dotted
 from precpatch.languages.site import METHOD
 
@@ -30,7 +30,8 @@ class Links:
         self._casts: dict[tuple[str, int], list[Mention]] = defaultdict(list)
         self._casts_after: dict[tuple[str, int], list[tuple[int, Mention]]] = defaultdict(list)
         self._beside: dict[object, list[int]] = defaultdict(list)
-        self._uses: dict[str, list[int]] = defaultdict(list)
+        self._uses: dict[int, list[int]] = defaultdict(list)
+        self._told_uses: dict[int, tuple[int, ...]] = {}
         for number, (mention, found) in enumerate(self.pairs):
             self._sort_in(number, mention, found)
 
@@ -43,8 +44,9 @@ class Links:
         if mention.kind == "dtype" and mention.role == "value":
             for place in _places_beside(found):
                 self._beside[place].append(mention.start)
-        if isinstance(found.node, ast.Name):
-            self._uses[found.node.id].append(mention.start)
+        names = self.finder.names
+        if (imported := names.imported_dtype(found.node, found.ancestors)) is not None:
+            self._uses[names.scopes.group_of(imported)].append(mention.start)
 
     def linked(self) -> list[Mention]:
         """The mentions with ``follows`` filled in."""
@@ -52,8 +54,11 @@ class Links:
         return [self._linked(mention, found, listed) for mention, found in self.pairs]
 
     def uses_of(self, imported: ImportedDtype) -> tuple[int, ...]:
-        """The uses of an imported dtype."""
-        return tuple(self._uses.get(imported.local, ()))
+        """The uses of an imported dtype: the same tuple for all imports that bind the name."""
+        group = self.finder.names.scopes.group_of(imported)
+        if group not in self._told_uses:
+            self._told_uses[group] = tuple(self._uses.get(group, ()))
+        return self._told_uses[group]
 
     def _linked(self, mention: Mention, found: Found, listed: set[int]) -> Mention:
         follows = self._follows(mention, found)

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 from functools import cached_property
 
+from precpatch.languages.python.scopes import ImportedDtype, Scopes
 from precpatch.languages.python.tree import FUNCTIONS, Ancestors, Tree, children_of, dotted, last_name, string
 from precpatch.vocabulary import Vocabulary
 from precpatch.vocabulary.needles import Needles
 
 _IMPORT = Needles((b"import",))
-
-
-@dataclass(frozen=True)
-class ImportedDtype:
-    """``from torch import NAME [as LOCAL]``: the statement, its alias node and the local name."""
-
-    statement: ast.ImportFrom
-    alias: ast.alias
-    local: str
-    value: str
 
 
 class Names:
@@ -34,12 +24,13 @@ class Names:
         self._bound: dict[int, frozenset[str]] = {}
         self.torch: set[str] = set()
         self.functions: dict[str, str] = {}
-        self.dtypes: dict[str, ImportedDtype] = {}
-        for node, _ in tree.walk(tree.lines_with(_IMPORT)):
+        self.scopes = Scopes(tree)
+        self.dtypes = self.scopes.dtypes
+        for node, ancestors in tree.walk(tree.lines_with(_IMPORT)):
             if isinstance(node, ast.Import):
                 self._import(node)
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                self._import_from(node)
+                self._import_from(node, ancestors)
 
     def _import(self, node: ast.Import) -> None:
         for alias in node.names:
@@ -48,14 +39,13 @@ class Names:
             elif alias.asname:
                 self.functions[alias.asname] = alias.name
 
-    def _import_from(self, node: ast.ImportFrom) -> None:
+    def _import_from(self, node: ast.ImportFrom, ancestors: Ancestors) -> None:
         for alias in node.names:
-            local = alias.asname or alias.name
             value = self._vocabulary.torch_dtypes.get(alias.name) if node.module == "torch" else None
             if value is not None:
-                self.dtypes[local] = ImportedDtype(node, alias, local, value)
+                self.scopes.add(node, alias, value, ancestors)
             else:
-                self.functions[local] = f"{node.module}.{alias.name}"
+                self.functions[alias.asname or alias.name] = f"{node.module}.{alias.name}"
 
     @property
     def knows_torch(self) -> bool:
@@ -77,10 +67,9 @@ class Names:
 
     def imported_dtype(self, node: ast.AST, ancestors: Ancestors) -> ImportedDtype | None:
         """The import that a name such as ``bf`` goes back to, if it is a dtype of torch."""
-        if not isinstance(node, ast.Name) or isinstance(node.ctx, ast.Store):
+        if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
             return None
-        found = self.dtypes.get(node.id)
-        return found if found and not self.is_shadowed(node.id, ancestors) else None
+        return self.scopes.imported(node, ancestors)
 
     def is_shadowed(self, name: str, ancestors: Ancestors) -> bool:
         """Whether a function around the place binds ``name`` to something that is not an import."""
@@ -100,9 +89,11 @@ class Names:
     def is_taken(self, name: str) -> bool:
         """Whether the file binds ``name`` to something that is not torch's dtype of that name."""
         if name not in self._taken:
-            binds = rf"(?<![\w.]){re.escape(name)}\s*(?:=(?!=)|:|,|\bin\b)"
-            self._taken[name] = name not in self.dtypes and (
-                name in self.functions or re.search(binds, self._tree.source.text) is not None
+            binds = r"=(?!=)" if name in self.dtypes else r"(?:=(?!=)|:|,|\bin\b)"
+            self._taken[name] = (
+                name in self.functions
+                or self.scopes.means_another(name)
+                or re.search(rf"(?<![\w.]){re.escape(name)}\s*{binds}", self._tree.source.text) is not None
             )
         return self._taken[name]
 

@@ -10,7 +10,8 @@ Facts that a mention can carry, besides those of ``conditions``:
     ``unresolved``: a bare ``bfloat16`` from a star import or another module. ``promised``: the function or the file
         says bf16 by its name. ``bf16-operand``: inside the call of a kernel that says so. ``reinterpreted``: its bytes
         are read as integers. ``under-list``: a cast under ``if x.dtype not in (...)`` with its own dtype in the list.
-    ``aliased``: ``from torch import bfloat16 as bf``. ``mixed-import`` (set by the engine): some uses must stay.
+    ``aliased``: ``from torch import bfloat16 as bf``. ``mixed-import`` (set by the engine too): some uses must stay.
+    ``rebound``: something else gives a value to the imported name as well.
     ``demands``: the check fails for every other value. ``check``: the allowed values are enforced.
     ``cast-guard``: ``if x.dtype != torch.bfloat16`` right around a cast of x to it.
     ``cli-flag``: a string such as "--bf16". ``dynamic``: ``getattr(torch, name)`` with a name known at run time only.
@@ -25,6 +26,7 @@ from __future__ import annotations
 import ast
 import re
 import tokenize
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -37,7 +39,7 @@ from precpatch.languages.python import branches, spans, structure
 from precpatch.languages.python.comments import leftover_words
 from precpatch.languages.python.find import Finder, Found
 from precpatch.languages.python.links import Links
-from precpatch.languages.python.names import ImportedDtype
+from precpatch.languages.python.scopes import ImportedDtype
 from precpatch.languages.python.tree import Tree
 from precpatch.languages.site import BOOLEAN, TYPE, UNRESOLVED, Site
 from precpatch.languages.source import ReadError, SourceFile
@@ -124,13 +126,17 @@ class PythonReading(SiteReading):
 
     def _imports(self, links: Links) -> Iterator[Mention]:
         """``from torch import bfloat16 [as bf]``: one mention an import, tied to the uses of the name."""
-        for imported in self.finder.names.dtypes.values():
+        for imported in (each for group in self.finder.names.dtypes.values() for each in group):
             if imported.value == "bfloat16":
                 yield self._import(imported, links.uses_of(imported))
 
     def _import(self, imported: ImportedDtype, uses: tuple[int, ...]) -> Mention:
         finder = self.finder
         facts = {"aliased"} if imported.alias.asname else set()
+        if finder.names.scopes.is_rebound(imported):
+            facts.add("rebound")
+        if self._is_given_on(imported) or self._loads.get(finder.names.scopes.group_of(imported), 0) > len(uses):
+            facts.add("mixed-import")
         if finder.other_device:
             facts.add("other-device")
         facts |= {f"taken-{name}" for name in ("float32", "float16") if finder.names.is_taken(name)}
@@ -146,6 +152,18 @@ class PythonReading(SiteReading):
             **place(self.source, finder.tree.start(imported.alias), finder.tree.end(imported.alias)),
         )
 
+    def _is_given_on(self, imported: ImportedDtype) -> bool:
+        """Whether ``__all__`` names it."""
+        text = self.source.text
+        return "__all__" in text and any(f"{quote}{imported.local}{quote}" in text for quote in "\"'")
+
+    @cached_property
+    def _loads(self) -> Counter[int]:
+        """How often the name of each group of imports is read, in whatever way."""
+        names = self.finder.names
+        found = (names.imported_dtype(node, ancestors) for node, ancestors in self.finder.nodes)
+        return Counter(names.scopes.group_of(imported) for imported in found if imported is not None)
+
     # --- edits -------------------------------------------------------------------------------------------------
 
     def rewrite(self, mention: Mention, value: str) -> tuple[Edit, ...]:
@@ -157,6 +175,8 @@ class PythonReading(SiteReading):
         if f"taken-{value}" in mention.facts:
             return ()
         if mention.role == "import" and mention.kind == "dtype":
+            if "rebound" in mention.facts and not ("aliased" in mention.facts and "mixed-import" not in mention.facts):
+                return ()
             return (self._replace(mention, _imported(mention, value)),)
         return super().rewrite(mention, value)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _FROM = re.compile(r"from(?:\s|\\\r?\n)+(?P<module>[^\s\\]+)(?:\s|\\\r?\n)+import\b")
+_COMMENT = re.compile(r"[ \t]*\#[^\n\r]*")
 _SIGN = re.compile(r"\#[^\n\r]*|[(),]")
 """What stands between the elements of a list, blanks aside; a comment is one sign, whatever it holds."""
 
@@ -96,7 +97,8 @@ def _is_import(statement: str) -> bool:
 def extend_container(text: str, elements: Sequence[Span], new: str) -> str:
     """``["bfloat16", "float16"]`` -> ``["bfloat16", "float16", "float32"]``: one more element.
 
-    It is set off from the last one as that is from the one before, and keeps the comma at the end where there is one.
+    It is set off from the last one as that is from the one before, comments left out, and keeps the comma at the end
+    where there is one.
 
     Args:
         text: a list, tuple or set.
@@ -106,10 +108,11 @@ def extend_container(text: str, elements: Sequence[Span], new: str) -> str:
     end = elements[-1][1]
     if len(elements) > 1:
         start, stop = _between(text, elements[-2][1], elements[-1][0])
+        between = _COMMENT.sub("", text[start:stop])
         opened = sum(match[0] == "(" for match in _SIGN.finditer(text, stop, elements[-1][0]))
         closed = [match.end() for match in _SIGN.finditer(text, end) if match[0] == ")"]
         end = closed[opened - 1] if opened else end
-        return text[:end] + text[start:stop] + new + text[end:]
+        return text[:end] + between + new + text[end:]
     for match in _SIGN.finditer(text, end):
         if match[0] == ",":
             return f"{text[: match.end()]} {new}{text[match.end() :]}"
