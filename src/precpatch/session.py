@@ -26,16 +26,25 @@ from precpatch.languages.json.reader import JsonReading
 from precpatch.languages.plain import PlainLanguage, may_decide, script_language
 from precpatch.languages.source import BY_LOOK
 from precpatch.notes import FileNote
-from precpatch.patch.edits import PatchSet
+from precpatch.patch.edits import FilePatch, PatchSet
 from precpatch.patch.transaction import not_writable
 from precpatch.plan import Plan
 from precpatch.shim import padding_source
 
+CHANGES_AGAIN = "a second run would change the file further, so precpatch does not understand it well enough"
 _HEAD = 4096
 """So many bytes say whether a file is text, and what its first line is."""
 
 
-def plan(root: Path, paths: Sequence[Path], target: Target, settings: Settings, *, show_text: bool = False) -> Plan:
+def plan(
+    root: Path,
+    paths: Sequence[Path],
+    target: Target,
+    settings: Settings,
+    *,
+    show_text: bool = False,
+    twice: bool = False,
+) -> Plan:
     """Everything that has to change under ``root`` for ``target``; nothing is written.
 
     Args:
@@ -44,6 +53,7 @@ def plan(root: Path, paths: Sequence[Path], target: Target, settings: Settings, 
         target: the GPU and the policy.
         settings: which rules, files and folders to use.
         show_text: also list words in comments, docstrings and messages.
+        twice: read each file that changes once more as it will be, and leave one alone that would change again.
 
     Raises:
         UserError: a path or a rule file cannot be used.
@@ -59,6 +69,8 @@ def plan(root: Path, paths: Sequence[Path], target: Target, settings: Settings, 
     run.settle_waiting(found)
     locked = {note.path for note in not_writable(root, run.patches())}
     run.findings = settle_checkout(run.policy, run.findings, locked)
+    if twice:
+        run.leave_what_would_change_again()
     outside = [note for note in found.skipped if note.message == LEAVES_ROOT]
     told = [file_report(note.path, "symlink-outside", f"{LEAVES_ROOT}: not looked at") for note in outside]
     return Plan(
@@ -79,6 +91,7 @@ class _Run:
     Attributes:
         originals: the bytes of the files that a fix may change.
         waiting: the files with a fix that depends on the rest of the checkout.
+        by_look: the readers of the files that change and are not known by their suffix.
         scripts: number of files that are near to a script, or are one by their first line.
     """
 
@@ -88,6 +101,7 @@ class _Run:
     errors: list[FileNote] = field(default_factory=list)
     originals: dict[str, bytes] = field(default_factory=dict)
     waiting: list[tuple[Reading, list[Finding]]] = field(default_factory=list)
+    by_look: dict[str, Language] = field(default_factory=dict)
     scripts: int = 0
 
     def take(self, path: str) -> None:
@@ -107,6 +121,8 @@ class _Run:
             return
         if reading is None:
             return
+        if language is not None:
+            self.by_look[path] = language
         if isinstance(reading, JsonReading) and not reading.is_known:
             self.findings += _named(path, OtherReading(reading.source, self.policy.vocabulary), self.policy)
             return
@@ -146,6 +162,32 @@ class _Run:
         if any(finding.edits for finding in settled):
             self.originals[reading.source.path] = reading.source.data
         self.findings += settled
+
+    def leave_what_would_change_again(self) -> None:
+        """Refuse the fixes of every file that a second run would change once more, until none is left.
+
+        No rule means that; a file that shows it is not understood well enough to be changed.
+        """
+        settled: set[FilePatch] = set()
+        while True:
+            made = [patch for patch in self.patches().files if patch.sha256 is not None and patch not in settled]
+            again = {patch.path for patch in made if self._changes_again(patch)}
+            if not again:
+                return
+            settled.update(made)
+            self.findings = settle_checkout(self.policy, self.findings, again, CHANGES_AGAIN)
+
+    def _changes_again(self, patch: FilePatch) -> bool:
+        path = patch.path
+        after = patch.apply_to(self.originals[path])
+        try:
+            reading = read_file(path, after, self.policy, self.by_look.get(path))
+        except ReadError:
+            return True
+        if reading is None:
+            return False
+        found = settle_file(self.policy, reading, with_homes(None, reading.source, decide(self.policy, reading)))
+        return any(finding.verdict == REWRITE for finding in found)
 
     def patches(self) -> PatchSet:
         """The edits of all rewrites, as they stand now."""

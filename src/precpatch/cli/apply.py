@@ -75,7 +75,7 @@ def apply(
     recovered = transaction.recover(request.root)
     if not quiet:
         stream.show(recovered_lines(recovered))
-    plan = request.plan()
+    plan = request.plan(twice=True)
     reports = {path: write.render(name, plan) for path, name in formats.items()}  # while the old bytes are there
     applied = transaction.apply(plan.root, plan.patches)
     with stream.after(_done(applied, request.undo())):

@@ -51,7 +51,7 @@ def diff(
         config=config,
         unsafe=unsafe,
     )
-    plan = request.plan()
+    plan = request.plan(twice=True)
     patch = render(plan)
     stream.put(patch, output)
     for note in plan.errors:

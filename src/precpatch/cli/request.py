@@ -31,14 +31,17 @@ class Request:
     settings: Settings
     typed: tuple[str, ...] = ()
 
-    def plan(self, show_text: bool = False) -> Plan:
-        """Find everything and decide; ``show_text`` also lists mentions in comments and other text."""
+    def plan(self, show_text: bool = False, twice: bool = False) -> Plan:
+        """Find everything and decide; ``show_text`` also lists mentions in comments and other text.
+
+        With ``twice``, a file that a second run would change further is left alone.
+        """
         from precpatch.gpu.resolve import resolve_target
         from precpatch.session import plan
 
         settings = self.settings
         target = resolve_target(settings.target, settings.dtype, settings.attention)
-        return plan(self.root, self.paths, target, settings, show_text=show_text)
+        return plan(self.root, self.paths, target, settings, show_text=show_text, twice=twice)
 
     def undo(self) -> str:
         """The command that takes an apply back, quoted for a shell."""

@@ -17,6 +17,7 @@ from precpatch.engine.rules import Rule
 from precpatch.languages.base import Reading
 from precpatch.patch.edits import Edit, PatchSet
 
+NOT_WRITABLE = "not-writable: the file or its folder is read-only"
 _CHOOSES = frozenset({"value", "autocast", "method-cast"})
 
 
@@ -34,10 +35,11 @@ def settle_file(policy: Policy, reading: Reading, findings: Sequence[Finding]) -
     return [finding.refused(f"the rewritten file would not parse ({problem})") for finding in settled]
 
 
-def settle_checkout(policy: Policy, findings: Sequence[Finding], locked: AbstractSet[str]) -> list[Finding]:
+def settle_checkout(
+    policy: Policy, findings: Sequence[Finding], locked: AbstractSet[str], reason: str = NOT_WRITABLE
+) -> list[Finding]:
     """The findings of all files, none of which writes one of the ``locked`` files."""
     refused = {finding.together for finding in findings if finding.verdict == REWRITE and locked & _written_by(finding)}
-    reason = "not-writable: the file or its folder is read-only"
     settled = _refuse(findings, lambda finding: finding.together in refused, reason)
     return settle_groups(policy, settled)
 

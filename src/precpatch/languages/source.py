@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 
 BY_LOOK = "by-look"
@@ -91,8 +91,11 @@ class SourceFile:
             ReadError: it does not.
             UnicodeError: it is not text in its encoding.
         """
+        uncertain = f"{self.encoding} does not say for certain where a word stands, so left alone"
+        if not _keeps_ascii(self.encoding) and not self.encoding.startswith(_WIDE):
+            raise ReadError(uncertain)
         if not self._one_byte_each and b"".join(self._encoded_pieces) != self.data[self.bom :]:
-            raise ReadError(f"{self.encoding} does not say for certain where a word stands, so left alone")
+            raise ReadError(uncertain)
         return self
 
     @cached_property
@@ -108,6 +111,20 @@ class SourceFile:
     def _pieces(self) -> list[int]:
         """The byte offset of every piece of the text, and of its end."""
         return list(accumulate(map(len, self._encoded_pieces), initial=self.bom))
+
+
+@lru_cache(maxsize=16)
+def _keeps_ascii(encoding: str) -> bool:
+    """Whether the codec writes each character of ASCII as its own byte: UTF-7, punycode and others do not."""
+    try:
+        return _ASCII.encode(encoding) == _ASCII.encode("ascii") and _ASCII.encode("ascii").decode(encoding) == _ASCII
+    except (ValueError, LookupError):
+        return False
+
+
+_ASCII = "".join(map(chr, range(32, 127))) + "\r\n\t "
+_WIDE = ("utf-16", "utf-32")
+"""Codecs of more bytes a character, which only readers of data choose, by a byte order mark."""
 
 
 def starts_of_lines(data: bytes) -> list[int]:

@@ -172,7 +172,7 @@ class PythonReading(SiteReading):
         Raises:
             ValueError: the value does not stand in one piece (a word split over two string literals).
         """
-        if f"taken-{value}" in mention.facts:
+        if f"taken-{value}" in mention.facts or "unresolved" in mention.facts:
             return ()
         if mention.role == "import" and mention.kind == "dtype":
             if "rebound" in mention.facts and not ("aliased" in mention.facts and "mixed-import" not in mention.facts):
