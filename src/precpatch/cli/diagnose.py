@@ -62,6 +62,8 @@ def diagnose(
     from precpatch.doctor.log_report import diagnosis_document, diagnosis_lines
 
     check_choice("--format", output_format, FORMATS)
+    if output is not None:
+        stream.check_writable(output)
     named = _target_word(target)
     with open_log(log) as opened:
         diagnosis = diagnose_log(read_blocks(opened))

@@ -53,7 +53,7 @@ def diff(
     )
     plan = request.plan(twice=True)
     patch = render(plan)
-    stream.put(patch, output)
+    stream.put_patch(patch, output)
     for note in plan.errors:
         stream.complain(f"precpatch: {visible(note.path)}: {visible(note.message)}")
     if plan.errors:

@@ -68,6 +68,8 @@ def doctor(
     from precpatch.gpu.resolve import resolve_target
 
     check_choice("--format", output_format, FORMATS)
+    if output is not None:
+        stream.check_writable(output)
     root = _folder(path)
     settings = load_settings(root or Path(), {"target": target, "dtype": dtype, "attention": attention}, config)
     chosen = resolve_target(settings.target, settings.dtype, settings.attention)

@@ -149,6 +149,8 @@ def guard(
     check_choice("--mode", mode, MODES)
     for dtype in options.names_in(forbid):
         check_choice("--forbid", dtype, DTYPES)
+    if output is not None:
+        stream.check_writable(output)
     root = _root(checkout)
     settings = load_settings(root or Path(), {"target": target}, config)
     chosen = resolve_target(settings.target, settings.dtype, settings.attention)

@@ -98,13 +98,18 @@ def probe(
       precpatch probe --ray head-node:6379
       precpatch probe --merge node-a.json node-b.json
     """
+    from precpatch.report.line import visible
+
     _check_one_source(places or [], ray=ray, merge=merge, saved=nvidia_smi_output is not None, via=via)
     as_json = output_format is ProbeFormat.JSON
+    if output is not None:
+        stream.check_writable(output)
     if ray or merge:
         text = _probe_cluster(places or [], via.value, ray=ray, as_json=as_json)
     else:
         text = _probe_one(via.value, nvidia_smi_output, as_json=as_json)
-    stream.put(f"{text}\n".encode(), output)
+    shown = text if as_json else "\n".join(map(visible, text.split("\n")))
+    stream.put(f"{shown}\n".encode("utf-8", "backslashreplace"), output)
 
 
 def _check_one_source(places: list[str], *, ray: bool, merge: bool, saved: bool, via: Via) -> None:
@@ -153,7 +158,7 @@ def _probe_cluster(places: list[str], via: str, *, ray: bool, as_json: bool) -> 
 def _dump(document: dict[str, Any]) -> str:
     import json
 
-    return json.dumps(document, indent=2, ensure_ascii=False)
+    return json.dumps(document, indent=2)
 
 
 def describe_probe(found: Probe, target: Target) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,14 +44,26 @@ class Request:
 
     def undo(self) -> str:
         """The command that takes an apply back, quoted for a shell."""
-        if self.root == Path.cwd():
+        from precpatch.report.line import command_line
+
+        if self.root == _here():
             return "precpatch revert"
         place = self.paths[0] if len(self.paths) == 1 and self.paths[0].is_dir() else self.root
-        return shlex.join(["precpatch", "revert", str(place)])
+        return command_line(["precpatch", "revert", str(place)])
 
     def command(self, name: str) -> str:
         """The command ``name`` with the same paths and options, quoted for a shell."""
-        return shlex.join(["precpatch", name, *self.typed])
+        from precpatch.report.line import command_line
+
+        return command_line(["precpatch", name, *self.typed])
+
+
+def _here() -> Path | None:
+    """The current folder; None where it has been deleted."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
 
 
 def read_request(paths: Sequence[Path] | None, *, config: Path | None = None, **given: Option) -> Request:

@@ -56,6 +56,8 @@ def scan(
     from precpatch.config import check_choice
 
     check_choice("--format", output_format, FORMATS)
+    if output is not None:
+        stream.check_writable(output)
     request = read_request(
         paths,
         target=target,

@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import TextIO
 
 from precpatch.errors import UserError
-from precpatch.report.line import Line, plain, styled
+from precpatch.report.line import Line, plain, styled, visible_lines
+
+_open_pipes: dict[Path, int] = {}
+"""Pipes that ``check_writable`` has opened: who reads one takes its first closing for the end."""
 
 
 class OutputError(UserError):
@@ -98,14 +101,44 @@ def put(data: bytes, path: Path | None) -> None:
         save(path, data)
 
 
+def put_patch(patch: bytes, path: Path | None) -> None:
+    """Write a patch byte for byte; on a terminal, which it must not drive, show what cannot be seen as an escape."""
+    safe = patch
+    if path is None and sys.stdout.isatty():
+        safe = visible_lines(patch).encode("utf-8", "backslashreplace")
+    put(safe, path)
+    if safe != patch:
+        complain("precpatch: some bytes are shown as escapes: use --output or a pipe for a patch that applies")
+
+
 def save(path: Path, data: bytes) -> None:
-    """Write ``data`` to a file that the user named.
+    """Write ``data`` to a file that the user named; a pipe that nobody reads is refused, and not waited for.
 
     Raises:
         OutputError: it cannot be written.
     """
     with _file_errors_named(path):
-        path.write_bytes(data)
+        if not _is_pipe(path):
+            path.write_bytes(data)
+            return
+        descriptor = _open_pipes.pop(path, None) or _open_pipe(path)
+        os.set_blocking(descriptor, True)
+        with open(descriptor, "wb") as pipe:
+            pipe.write(data)
+
+
+def _is_pipe(path: Path) -> bool:
+    return path.exists() and stat.S_ISFIFO(path.stat().st_mode)
+
+
+def _open_pipe(path: Path) -> int:
+    """A pipe, opened only if somebody reads it."""
+    try:
+        return os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise OSError(error.errno, "a pipe that nobody reads") from None
+        raise
 
 
 def check_writable(path: Path) -> None:
@@ -119,6 +152,8 @@ def check_writable(path: Path) -> None:
             is_link = path.is_symlink()  # to nothing yet: its target is made and removed, the link stays
             path.open("xb" if not is_link else "wb").close()
             (path.resolve() if is_link else path).unlink()
+        elif _is_pipe(path):
+            _open_pipes[path] = _open_pipe(path)
         elif stat.S_ISREG(path.stat().st_mode) or path.is_dir():
             path.open("ab").close()
 

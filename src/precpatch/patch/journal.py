@@ -232,7 +232,9 @@ class Store:
                 continue
             except OSError as error:
                 hint = "; remove it" if error.errno in (errno.ELOOP, errno.EISDIR) else ""
-                raise UserError(f"{self._lock}: cannot be used as a lock: {error.strerror}{hint}") from None
+                raise UserError(
+                    f"{self._lock}: cannot be used as a lock: {error.strerror}; nothing was changed{hint}"
+                ) from None
             try:
                 if os.fstat(lock).st_nlink > 1:
                     raise UserError(f"{self._lock}: is a hard link to another file; remove it")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -27,6 +29,22 @@ def visible(text: str) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
+def visible_lines(data: bytes) -> str:
+    """``data`` as text of many lines that is safe to show: tabs and line feeds stay, the rest is as in ``visible``."""
+    lines = data.decode("utf-8", "backslashreplace").split("\n")
+    return "\n".join("\t".join(map(visible, line.split("\t"))) for line in lines)
+
+
+def command_line(words: Iterable[str]) -> str:
+    r"""``words`` quoted for a shell, on one line: a word that cannot be seen is written as ``$'\x1b'``."""
+    return " ".join(shlex.quote(word) if word.isprintable() else _in_dollar_quotes(word) for word in words)
+
+
+def _in_dollar_quotes(word: str) -> str:
+    plain = set(range(32, 127)) - set(b"\\'")
+    return "$'" + "".join(chr(byte) if byte in plain else f"\\x{byte:02x}" for byte in os.fsencode(word)) + "'"
+
+
 def first_sentence(text: str) -> str:
     """The first sentence of ``text`` on one line; a stop inside double quotes, an ellipsis or "e.g." ends none."""
     joined = " ".join(text.split())
@@ -49,13 +67,13 @@ def plural(number: int, one: str, many: str = "") -> str:
 
 
 def plain(lines: Iterable[Line]) -> bytes:
-    """The lines as UTF-8, without colours."""
-    text = "".join("".join(piece for piece, _ in pieces).rstrip() + "\n" for pieces in lines)
+    """The lines as UTF-8, without colours; nothing in them drives a terminal."""
+    text = "".join("".join(visible(piece) for piece, _ in pieces).rstrip() + "\n" for pieces in lines)
     return text.encode("utf-8", "backslashreplace")
 
 
 def styled(pieces: Line) -> Text:
-    """One line as a rich Text; nothing in it is read as markup."""
+    """One line as a rich Text; nothing in it is read as markup, and nothing drives a terminal."""
     from rich.text import Text
 
-    return Text.assemble(*pieces, no_wrap=True)
+    return Text.assemble(*((visible(piece), style) for piece, style in pieces), no_wrap=True)

@@ -13,7 +13,7 @@ from precpatch.languages.mention import ROLES
 from precpatch.notes import FileNote
 from precpatch.plan import Plan
 from precpatch.report import patch, text
-from precpatch.report.line import plural, shorten, visible
+from precpatch.report.line import plural, shorten, visible, visible_lines
 from precpatch.report.words import kept_because, shared_message
 
 _BACKTICKS = re.compile(r"`+")
@@ -69,7 +69,7 @@ def _changes(findings: Sequence[Finding]) -> Iterator[str]:
                     str(finding.mention.line),
                     _cell(finding.mention.text),
                     _cell(finding.after or ""),
-                    finding.rule,
+                    prose(finding.rule),
                     prose(finding.message),
                 )
                 for finding in group
@@ -97,7 +97,7 @@ def _table_of_places(findings: Sequence[Finding], reason: Callable[[Finding], st
             (
                 code(f"{finding.mention.path}:{finding.mention.line}", in_table=True),
                 _cell(finding.mention.text),
-                finding.rule,
+                prose(finding.rule),
                 prose(reason(finding)),
             )
             for finding in findings
@@ -129,7 +129,7 @@ def _files(title: str, notes: Sequence[FileNote]) -> Iterator[str]:
 def _diff(data: bytes) -> Iterator[str]:
     if not data:
         return
-    body = data.decode("utf-8", "backslashreplace").rstrip("\n")
+    body = visible_lines(data).rstrip("\n")
     fence = "`" * max(3, _longest_run(body) + 1)
     yield "## Diff"
     yield f"{fence}diff\n{body}\n{fence}"
