@@ -1,0 +1,1 @@
+case"" inb6bfloat16b7EOFrun a.dtype=bfloat16 )a.dtype=bfloat16

@@ -1,0 +1,1 @@
+if x.dtype==bfloat16:x.to(torch.bfloat16)
