@@ -31,6 +31,9 @@ DECIDES = {
     "job.conf.template": "x\nparam_dtype: {{ x }} bfloat16\ndtype: bfloat16\n",
     "conf.jsonc": '{\n// dtype: bfloat16\n"dtype": "bfloat16"}\n',
     "pyproject.toml": '[project]\ndependencies = [\n  "flash-attn>=2.7",\n]\n',
+    "metadata.toml": "x = 1\n\ndtype = 'bfloat16'\n",
+    "record.cfg": "x\n\ndtype: bfloat16\n",
+    "notes-v2.conf": "x\n\ndtype: bfloat16\n",
     "setup.cfg": "[options]\n\ndtype = bfloat16\n",
 }
 

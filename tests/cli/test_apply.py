@@ -128,6 +128,24 @@ def interrupted(root: Path, status: str) -> None:
     journal.write_bytes(journal.read_bytes().replace(b'"done"', f'"{status}"'.encode()))
 
 
+@pytest.mark.parametrize("status", ["writing", "reverting"])
+@pytest.mark.parametrize("command", ["scan", "diff"])
+def test_a_plan_from_a_half_written_tree_says_so(precpatch: Run, checkout: Path, command: str, status: str) -> None:
+    precpatch("apply", "verl", "--target", "p40")
+    interrupted(checkout, status)
+    result = precpatch(command, "verl", "--target", "p40")
+    assert "was interrupted or is under way" in result.err
+    assert "precpatch revert" in result.err
+
+
+def test_revert_removes_what_a_kill_before_the_journal_left(precpatch: Run, checkout: Path) -> None:
+    blobs = checkout / ".precpatch" / "blobs"
+    blobs.mkdir(parents=True)
+    (blobs / ("0" * 64)).write_bytes(b"x")
+    assert precpatch("revert", "verl").code == 2
+    assert not (checkout / ".precpatch").exists()
+
+
 @pytest.mark.parametrize(
     ("status", "told"),
     [("writing", "an interrupted apply was rolled back"), ("reverting", "an interrupted revert was finished")],

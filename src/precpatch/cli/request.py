@@ -38,9 +38,22 @@ class Request:
         from precpatch.gpu.resolve import resolve_target
         from precpatch.session import plan
 
+        self._tell_interrupted()
         settings = self.settings
         target = resolve_target(settings.target, settings.dtype, settings.attention)
         return plan(self.root, self.paths, target, settings, show_text=show_text, twice=twice)
+
+    def _tell_interrupted(self) -> None:
+        """Say on stderr that the tree is between two states, if a run that changed it did not come to its end."""
+        from precpatch.cli import stream
+        from precpatch.patch.journal import Store
+        from precpatch.report.line import visible
+
+        if Store(self.root).is_interrupted():
+            stream.complain(
+                f"precpatch: note: {visible(str(self.root))}: an apply or revert here was interrupted or is under way, "
+                f"so some files may be the old and some the new: `{self.undo()}` ends it"
+            )
 
     def undo(self) -> str:
         """The command that takes an apply back, quoted for a shell."""

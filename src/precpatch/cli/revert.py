@@ -43,6 +43,7 @@ def revert(
     from precpatch.discover import project_around
     from precpatch.patch import places, transaction
 
+    transaction.tidy(path)
     root = places.root_to_revert(path, project_around)
     reverted = transaction.revert(root, all=everything, force=force)
     if quiet:

@@ -36,7 +36,7 @@ _SUFFIXES = frozenset(f".{each}" for words in (_PROSE, _DATA, _MEDIA, _PACKED) f
 """What people read, data, pictures and what is packed or built: it decides nothing, or talks about it."""
 
 _NAMES = re.compile(
-    r"(?:authors|changelog|changes|codeowners|contributing|copying|faq|license|metadata|news|notes?|notice|readme|record|todo)(?:[-_.].*)?"
+    r"(?:authors|changelog|changes|codeowners|contributing|copying|faq|license|metadata|news|notes?|notice|readme|record|todo)(?:[-_][^.]*)?"
     r"|\.git.*|\..*ignore|.*\.min\.js|.*-lock\.json|.*\.lock\.json|py\.typed",
     re.IGNORECASE,
 )
