@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from precpatch.errors import UserError
+from precpatch.files import read_limited
 from precpatch.gpu.target import ATTENTION_CHOICES, DTYPE_CHOICES
 
 OWN_FILE = "precpatch.toml"
@@ -102,9 +103,11 @@ def _read_file(path: Path, required: bool = False) -> dict[str, Any]:
     if not required and not path.is_file():
         return {}
     try:
-        data = path.read_bytes()
+        data = read_limited(path)
     except OSError as error:
         raise UserError(f"{path}: cannot read the settings: {error.strerror or error}.") from error
+    except ValueError as error:
+        raise UserError(f"{path}: cannot read the settings: {error}.") from error
     is_project = path.name == PROJECT_FILE
     if is_project and b"precpatch" not in data:
         return {}
@@ -127,7 +130,7 @@ def _parse(path: Path, data: bytes) -> dict[str, Any]:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
         raise UserError(f"{path}: not UTF-8 text (at line {line}, column {column}).") from error
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also a number of too many digits, and brackets too deep
         raise UserError(f"{path}: not valid TOML: {error}.") from error
 
 

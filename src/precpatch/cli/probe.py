@@ -261,10 +261,13 @@ def _read(source: str) -> str:
     import sys
 
     from precpatch.errors import UserError
+    from precpatch.files import read_limited
 
     try:
-        raw = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        raw = sys.stdin.buffer.read() if source == "-" else read_limited(Path(source))
     except OSError as error:
         raise UserError(f"--nvidia-smi-output {source}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise UserError(f"--nvidia-smi-output {source}: {error}") from None
     is_utf16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return raw.decode("utf-16" if is_utf16 else "utf-8-sig", "replace")

@@ -10,6 +10,7 @@ from typing import Any
 
 import precpatch
 from precpatch.errors import UserError
+from precpatch.files import read_limited
 from precpatch.gpu.capability import Capability, from_document, to_document
 from precpatch.gpu.probe import Probe, read_probe_document, target_of
 from precpatch.gpu.target import Target
@@ -121,7 +122,7 @@ def read_file(path: Path, option: str) -> tuple[Node, ...]:
         UserError: the file cannot be read or is something else.
     """
     try:
-        return read_nodes(json.loads(path.read_bytes()), path.name)
+        return read_nodes(json.loads(read_limited(path)), path.name)
     except OSError as error:
         raise UserError(f"{option} {path}: {error.strerror or error}") from None
     except (json.JSONDecodeError, UnicodeDecodeError):
