@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from properties import TARGETS, BrokenProperty, check

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import symtable
-
 import pytest
+from unbound import unbound
 
 from precpatch.config import Settings
 from precpatch.engine.finding import REWRITE, Finding
@@ -24,21 +23,6 @@ def patched(code: str, settings: Settings | None = None) -> str:
 
 def findings(code: str) -> list[Finding]:
     return file_findings("m.py", code.encode(), policy_for(Settings(), P40))
-
-
-def unbound(code: str) -> set[str]:
-    """The names that are read somewhere and given a value nowhere that is seen from there."""
-    top = symtable.symtable(code, "m.py", "exec")
-    known = {each.get_name() for each in top.get_symbols() if each.is_assigned() or each.is_imported()}
-    missing, tables = set(), [top]
-    while tables:
-        table = tables.pop()
-        tables += table.get_children()
-        for each in table.get_symbols():
-            bound_here = table is top or each.is_global()
-            if each.is_referenced() and bound_here and each.get_name() not in known:
-                missing.add(each.get_name())
-    return missing
 
 
 IMPORTS = [

@@ -208,17 +208,7 @@ def check_recovery(root: Path) -> None:
 def kill_everywhere(folder: Path, name: str, user: int | None, step: int = 1) -> int:
     """Kill a scenario before its call 1, 1 + step, ... ; the number of kills."""
     first, action = SCENARIOS[name]
-    for number, at in enumerate(range(1, 100_000, step)):
-        root = made(folder, first, user)
-        boundary = Boundary(lambda calls, at=at: calls == at, die)
-        with boundary.watching():
-            status = in_child(lambda root=root: action(root), user)
-        check_whole(root)
-        in_child_or_raise(lambda root=root: check_recovery(root), user)
-        shutil.rmtree(root)
-        if not os.WIFSIGNALED(status):
-            return number
-    raise AssertionError("does not end")
+    return _survived(folder, first, lambda root: None, action, user=user, step=step)
 
 
 def kill_recovery_everywhere(folder: Path, user: int | None, step: int = 1) -> int:
@@ -231,13 +221,30 @@ def kill_recovery_everywhere(folder: Path, user: int | None, step: int = 1) -> i
         if swaps == 2:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    for number, at in enumerate(range(1, 100_000, step)):
-        root = made(folder, nothing, user)
+    def half(root: Path) -> None:
+        nonlocal swaps
         swaps = 0
         with Boundary(lambda _: True, second_swap).watching():
-            assert os.WIFSIGNALED(in_child(lambda root=root: do_apply(root), user))
+            assert os.WIFSIGNALED(in_child(lambda: do_apply(root), user))
+
+    return _survived(folder, nothing, half, recover, user=user, step=step)
+
+
+def _survived(
+    folder: Path,
+    first: Action,
+    before: Action,
+    action: Action,
+    *,
+    user: int | None,
+    step: int,
+) -> int:
+    """Kill ``action`` before its call 1, 1 + step, ... until it ends by itself; the number of kills."""
+    for number, at in enumerate(range(1, 100_000, step)):
+        root = made(folder, first, user)
+        before(root)
         with Boundary(lambda calls, at=at: calls == at, die).watching():
-            status = in_child(lambda root=root: recover(root), user)
+            status = in_child(lambda root=root: action(root), user)
         check_whole(root)
         in_child_or_raise(lambda root=root: check_recovery(root), user)
         shutil.rmtree(root)

@@ -101,7 +101,7 @@ class Journal:
 
 
 class Store:
-    """The folder ``.precpatch`` of one root. All but ``exists`` is for the holder of the lock."""
+    """The folder ``.precpatch`` of one root. What does not say that it takes no lock is for the holder of it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -111,7 +111,7 @@ class Store:
         self._lock = self.folder / "lock"
 
     def exists(self) -> bool:
-        """Whether an apply has left anything here."""
+        """Whether an apply has left anything here; takes no lock."""
         return os.path.lexists(self.folder)
 
     def is_interrupted(self) -> bool:

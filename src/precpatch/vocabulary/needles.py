@@ -92,7 +92,6 @@ class _Parts:
     def __init__(self, parts: Iterable[bytes]) -> None:
         self._parts = sorted({*parts} - {b""})
         self._seen: set[bytes] = set()
-        self._known: set[bytes] = set()
         self._holding: dict[bytes, list[bytes]] = {}
 
     def of(self, words: frozenset[bytes]) -> set[bytes]:
@@ -100,7 +99,7 @@ class _Parts:
         new = words - self._seen
         if new:
             self._learn(new)
-        return set().union(*map(self._holding.__getitem__, words & self._known))
+        return set().union(*map(self._holding.__getitem__, words & self._holding.keys()))
 
     def _learn(self, words: frozenset[bytes]) -> None:
         if len(self._seen) > _MOST_WORDS:
@@ -115,7 +114,6 @@ class _Parts:
                 end = end if end >= 0 else len(text)
                 self._holding.setdefault(text[text.rfind(b" ", 0, at) + 1 : end], []).append(part)
                 at = text.find(part, end)
-        self._known = set(self._holding)
 
 
 @lru_cache(maxsize=1)

@@ -6,8 +6,8 @@ import ast
 import re
 from functools import cached_property
 
-from precpatch.languages.python.scopes import ImportedDtype, Scopes
-from precpatch.languages.python.tree import FUNCTIONS, Ancestors, Tree, children_of, dotted, last_name, string
+from precpatch.languages.python.scopes import ImportedDtype, Scopes, bindings_of, bound_by
+from precpatch.languages.python.tree import FUNCTIONS, Ancestors, Tree, dotted, last_name, string
 from precpatch.vocabulary import Vocabulary
 from precpatch.vocabulary.needles import Needles
 
@@ -117,25 +117,6 @@ def _imported_there(node: ast.AST) -> str | None:
 
 
 def _bindings_of(scope: ast.AST) -> frozenset[str]:
-    """Names that a function or module binds itself: parameters, assignments, loops, ``with``; imports take them out."""
-    names: set[str] = set()
-    imported: set[str] = set()
-    arguments = getattr(scope, "args", None)
-    if isinstance(arguments, ast.arguments):
-        every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
-        names.update(argument.arg for argument in every if argument)
-    body = scope.body if isinstance(scope.body, list) else [scope.body]  # type: ignore[attr-defined]
-    stack: list[ast.AST] = list(body)
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            names.add(node.name)
-            continue
-        elif isinstance(node, ast.Lambda):
-            continue
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            imported.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
-        stack.extend(children_of(node))
-    return frozenset(names - imported)
+    """Names that a function or module binds itself; those that it imports as well are left out."""
+    names, aliases = bindings_of(scope)
+    return names - bound_by(aliases)

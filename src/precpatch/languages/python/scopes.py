@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -89,7 +89,8 @@ class Scopes:
     def _bound_otherwise(self, scope: ast.AST) -> frozenset[str]:
         key = id(scope)
         if key not in self._others:
-            self._others[key] = bound_in(scope, lambda alias: id(alias) not in self._aliases)
+            names, aliases = bindings_of(scope)
+            self._others[key] = names | bound_by(alias for alias in aliases if id(alias) not in self._aliases)
         return self._others[key]
 
     @cached_property
@@ -120,12 +121,13 @@ def _is_in_body(scope: ast.AST, child: ast.AST) -> bool:
     return not any(child is each for each in outside)
 
 
-def bound_in(scope: ast.AST, counts: Callable[[ast.alias], bool]) -> frozenset[str]:
-    """Names that a function, class or module binds itself, in whatever way; of its imports, those that count.
+def bindings_of(scope: ast.AST) -> tuple[frozenset[str], tuple[ast.alias, ...]]:
+    """The names that a function, class or module binds itself, in whatever way but by imports; and its imports.
 
     What a comprehension binds is taken for a name of the scope around it.
     """
     names: set[str] = set()
+    aliases: list[ast.alias] = []
     arguments = getattr(scope, "args", None)
     if isinstance(arguments, ast.arguments):
         every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
@@ -143,9 +145,13 @@ def bound_in(scope: ast.AST, counts: Callable[[ast.alias], bool]) -> frozenset[s
         elif isinstance(node, ast.Lambda):
             continue
         elif isinstance(node, ast.alias):
-            if counts(node):
-                names.add((node.asname or node.name).partition(".")[0])
+            aliases.append(node)
         elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
             names.add(node.name)
         stack.extend(children_of(node))
-    return frozenset(names)
+    return frozenset(names), tuple(aliases)
+
+
+def bound_by(aliases: Iterable[ast.alias]) -> frozenset[str]:
+    """The names that imports bind: ``a`` for ``import a.b``."""
+    return frozenset((alias.asname or alias.name).partition(".")[0] for alias in aliases)
